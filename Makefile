@@ -52,6 +52,10 @@ torture: build ## The same at full length: outages of minutes, more than a thous
 bench-journal: build ## What the journal costs: everything written, everything read back, 10,000 parked batches
 	scripts/bench-journal.sh
 
+.PHONY: bench-logs
+bench-logs: build ## What reading container logs costs, by kinds of lines and outputs
+	scripts/bench-container-logs.sh
+
 .PHONY: peers
 peers: ## Build the peers to compare with (needs Go)
 	bench/peers/build.sh

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// wait.
 const KEPT: Duration = ORPHANS_WAIT.saturating_mul(2);
 
-/// Of so many pipelines that are gone at most.
+/// The books of at most so many pipelines that are gone are kept.
 const MOST_KEPT: usize = 1000;
 
 /// All of them. An account that has lost its pipeline is an orphan.

@@ -25,6 +25,9 @@ pub(crate) const OVERHEAD_BYTES: usize = 1024;
 /// buffers, which the budget does not see. This limit bounds it.
 const MAX_WAITING: u32 = 16;
 
+/// How often whoever waits looks for what nobody announces: room that others leave, and the end of a drain.
+pub(crate) const ROOM_CHECK: Duration = Duration::from_millis(20);
+
 /// The budget. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {

@@ -5,6 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
+/// Now, in nanoseconds since the Unix epoch.
+pub fn unix_nanos() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Wall-clock time that never goes back while the process runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {

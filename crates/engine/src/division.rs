@@ -38,10 +38,10 @@ const MAX_PIECES: usize = 32 * 1024;
 /// What a connection to a backend may cost while its answer comes, together with another connection that waits for a
 /// request. Measured with 640 of them over HTTP/1.1, in the middle of answers with heads as large as they may be: 75
 /// KiB, with TLS 97 KiB.
-const LINK_BYTES: usize = 160 * 1024;
+const BACKEND_CONNECTION_BYTES: usize = 160 * 1024;
 /// One part in so many of the memory is set aside for these. Over HTTP/1.1 every request needs a connection. A
 /// connection over HTTP/2 has many requests, and costs 65 KiB while it waits for them.
-const OF_MEMORY_FOR_LINKS: usize = 32;
+const OF_MEMORY_FOR_BACKEND_CONNECTIONS: usize = 32;
 
 /// One part in so many of the memory is set aside for samples of what backends refused.
 const OF_MEMORY_FOR_SAMPLES: usize = 128;
@@ -99,7 +99,7 @@ pub(crate) struct Division {
     /// What samples of one pipeline's refused requests may take.
     pub(crate) samples: usize,
     /// Connections that one pipeline may use at once. What they cost is set aside.
-    pub(crate) links: usize,
+    pub(crate) backend_connections: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
     pub(crate) series: usize,
     /// How many pipelines convert to delta.
@@ -143,7 +143,9 @@ impl Division {
             None => (settings.memory / OF_MEMORY_FOR_PIECES / pipelines).max(LEAST_FOR_HALVES),
         };
         let samples = (settings.memory / OF_MEMORY_FOR_SAMPLES / pipelines).min(MAX_SAMPLES_BYTES);
-        let links = (settings.memory / OF_MEMORY_FOR_LINKS / LINK_BYTES / pipelines).clamp(1, MAX_IN_FLIGHT);
+        let backend_connections =
+            (settings.memory / OF_MEMORY_FOR_BACKEND_CONNECTIONS / BACKEND_CONNECTION_BYTES / pipelines)
+                .clamp(1, MAX_IN_FLIGHT);
         let encoders = (settings.memory / OF_MEMORY_FOR_ENCODERS).clamp(LEAST_FOR_ENCODERS, MOST_FOR_ENCODERS);
         let (streams, pages) = (settings.memory / OF_MEMORY_FOR_STREAMS, settings.memory / OF_MEMORY_FOR_PAGES);
         // Half of the encoding room for each request: one can be compressed while another is on the wire.
@@ -164,7 +166,7 @@ impl Division {
             pieces,
             halves,
             samples,
-            links,
+            backend_connections,
             series,
             deltas,
         };
@@ -199,7 +201,7 @@ impl Division {
             ("client_connections", self.connections * self.connection_bytes),
             (STREAMS, self.streams),
             (PAGES, self.pages),
-            ("backend_connections", self.links * LINK_BYTES * each),
+            ("backend_connections", self.backend_connections * BACKEND_CONNECTION_BYTES * each),
             ("pieces", self.pieces * PIECE_BYTES * each),
             ("samples", self.samples * each),
             ("series", self.series * self.deltas),

@@ -37,7 +37,7 @@ use body::Chunks;
 use connections::Connections;
 use dial::Dial;
 use local::Local;
-pub(crate) use outcome::{About, Outcome, Refusal, RetryKind};
+pub(crate) use outcome::{About, BackendRefusal, Outcome, RetryKind, TOO_LARGE};
 use proxy::Proxy;
 pub use tls::client_config;
 
@@ -97,7 +97,7 @@ pub(crate) struct BackendLimits {
     /// Pays for what is encoded.
     encode: Budget,
     /// How many connections there may be.
-    links: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
     /// That of the last exporter.
     known: Arc<Mutex<Option<KnownEndpoint>>>,
 }
@@ -110,8 +110,8 @@ struct KnownEndpoint {
 }
 
 impl BackendLimits {
-    pub(crate) fn new(encode: Budget, links: usize) -> Self {
-        Self { encode, links: Arc::new(AtomicUsize::new(links)), known: Arc::default() }
+    pub(crate) fn new(encode: Budget, connections: usize) -> Self {
+        Self { encode, connections: Arc::new(AtomicUsize::new(connections)), known: Arc::default() }
     }
 
     /// Whether an endpoint answers: what an earlier exporter has seen of it. Nobody knows that of another one as yet.
@@ -127,7 +127,7 @@ impl BackendLimits {
 
     pub(crate) fn resize(&self, division: Division) {
         self.encode.resize(division.encode);
-        self.links.store(division.links, Ordering::Relaxed);
+        self.connections.store(division.backend_connections, Ordering::Relaxed);
     }
 }
 
@@ -332,7 +332,7 @@ fn connections(
         Protocol::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
     let dial = Dial::new(uri, Box::new(resolve::System::new()), config, proxy).paid_by(limits.encode.clone());
-    Ok(Connections::new(dial, output.protocol, Arc::clone(&limits.links)))
+    Ok(Connections::new(dial, output.protocol, Arc::clone(&limits.connections)))
 }
 
 fn uri(signal: Signal, output: &Output) -> Result<Uri, String> {

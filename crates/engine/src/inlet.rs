@@ -7,15 +7,20 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_otlp::Limits;
 use weir_plan::{Multiline, RecordShape, Signal};
 
 use crate::budget::{Budget, Permit};
 use crate::buffer::Buffer;
+use crate::clock::unix_nanos;
 use crate::intake::Intake;
 use crate::view::ContainerLogFigures;
+
+/// The least time that a source is asked to wait before it sends again what was refused. Memory and room become free as
+/// fast as backends answer.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a request may wait for room in the memory budget before it is refused.
 pub(crate) const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
@@ -120,6 +125,11 @@ pub enum Obstacle {
     Repeated,
 }
 
+/// When a source may send again what was refused. Some time is added at random, so that not all return at once.
+pub(crate) fn retry_after() -> Duration {
+    RETRY_AFTER.mul_f64(1.0 + fastrand::f64())
+}
+
 impl Origin {
     /// A source of this process.
     pub fn of(input: InputKind) -> Self {
@@ -152,9 +162,7 @@ impl Request {
 
     /// Makes a request of items that were checked and counted before.
     pub(crate) fn valid(signal: Signal, body: Buffer, items: u64, origin: Origin) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unix_nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        Self { signal, body, items, origin, unix_nanos }
+        Self { signal, body, items, origin, unix_nanos: unix_nanos() }
     }
 
     /// Spans, data points or log records in it.

@@ -25,7 +25,7 @@ use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::counters::BySignal;
 use crate::division::{Copies, PIECE_BYTES};
-use crate::inlet::{InputKind, Obstacle, Request, Verdict};
+use crate::inlet::{InputKind, Obstacle, Request, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::rules::{Delta, Rules};
@@ -34,13 +34,14 @@ use crate::store::Store;
 use crate::view::ContainerLogFigures;
 use cuts::Cuts;
 use offer::Offer;
-use receipt::{Receipt, retry_after};
+use receipt::Receipt;
 use turns::Turns;
 
 pub(crate) use prepare::{Enriched, Unprepared};
 pub(crate) use select::Selection;
 
-/// Rules are applied to smaller requests without waiting for a turn.
+/// Rules are applied to smaller requests without waiting for a turn, unless one of them is the conversion to delta
+/// (`turns`).
 const HEAVY_BYTES: usize = 256 << 10;
 
 /// The gateway is ready when a request of this size would be taken.
@@ -289,7 +290,7 @@ impl Intake {
         for Offer { pipeline, obligations, .. } in &offers {
             obligations.iter().for_each(|obligation| pipeline.take(Arc::clone(obligation)));
         }
-        Receipt { intake: self, ticket, offers, is_settled: false }
+        Receipt { intake: self, ticket, offers, is_concluded: false }
     }
 }
 

@@ -8,8 +8,11 @@
 //! - **ENGINE-1** each accepted item ends in exactly one of delivered, filtered, dropped(reason), rejected(code), all
 //!   counted in the books of its pipeline (`books`, `obligation`).
 //! - **ENGINE-2** every queue is bounded in bytes: what is queued carries its permit of the memory budget (`budget`).
-//! - **ENGINE-3** no task without an owner: the engine awaits or aborts everything it started. The one exception is the
-//!   task that waits to make a budget smaller; it ends by itself.
+//! - **ENGINE-3** no task without an owner: `Engine::shutdown` awaits or aborts everything that the engine started, with
+//!   these exceptions. The task that waits to make a budget smaller ends by itself. The journal's writer, when a shutdown
+//!   is hurried, ends when nobody can reach it any more. Threads for blocking work, and that of standard output, end when
+//!   the disk, the name service or the reader has answered. An engine that is dropped without a shutdown does not end its
+//!   servers, the pages and the task that looks after the accounts: they end with the runtime.
 //! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal, or,
 //!   without a journal, holds it in memory (`intake`, `store`).
 
@@ -69,6 +72,7 @@ use weir_plan::{PipelineId, Plan, Secret};
 
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
+pub use clock::unix_nanos;
 pub use entrance::{Addresses, Entrance, OtlpPorts};
 pub use export::SetupError;
 pub use export::client_config;
@@ -167,11 +171,11 @@ pub struct Engine {
     reloads: Arc<Reloads>,
     view: View,
     stop: watch::Sender<bool>,
-    /// Until it is open.
+    /// What it opens with; `None` once it is open.
     doors: Option<Doors>,
     servers: Vec<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
-    endpoints: Vec<JoinHandle<()>>,
+    desks: Vec<JoinHandle<()>>,
     /// Looks after the accounts.
     warden: JoinHandle<()>,
 }
@@ -237,7 +241,7 @@ impl Engine {
             doors: Some(Doors { sockets, server, desks }),
             servers: Vec::new(),
             writer,
-            endpoints: Vec::new(),
+            desks: Vec::new(),
             warden,
         })
     }
@@ -249,7 +253,7 @@ impl Engine {
         self.serve(&server, [sockets.grpc, sockets.http]);
         let desks = [(metrics, sockets.metrics), (health, sockets.health), (admin, sockets.admin)];
         let desks = desks.into_iter().filter_map(|(desk, socket)| Some((desk, socket?)));
-        self.endpoints = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
+        self.desks = desks.map(|(desk, socket)| tokio::spawn(desk.serve(socket.listener))).collect();
     }
 
     fn serve(&mut self, server: &Server, otlp: [Option<Socket>; 2]) {
@@ -372,7 +376,7 @@ impl Engine {
             () = self.finish(deadline) => true,
             () = hurry => false,
         };
-        self.servers.iter().chain(&self.endpoints).chain([&self.warden]).for_each(JoinHandle::abort);
+        self.servers.iter().chain(&self.desks).chain([&self.warden]).for_each(JoinHandle::abort);
         self.pipelines.end().await;
         self.pipelines.accounts.say_losses();
         Stopped { books: self.intake.books(), in_order }

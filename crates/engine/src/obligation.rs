@@ -30,7 +30,14 @@ use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{OVERHEAD_BYTES, Paid};
 
-/// One piece of data that one pipeline owes its backend.
+/// A part of a request that is small enough for a backend.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) body: Bytes,
+    pub(crate) items: u64,
+}
+
+/// One piece that one pipeline owes its backend.
 #[derive(Debug)]
 pub(crate) struct Obligation {
     items: u64,
@@ -78,12 +85,12 @@ impl Obligation {
     /// A new obligation whose bytes nobody else has.
     #[cfg(test)]
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
-        Self::paid((body, items), None, ticket, account)
+        Self::paid(Piece { body, items }, None, ticket, account)
     }
 
-    /// A new obligation for `items` items encoded in `body`, entered in the books as waiting.
+    /// A new obligation for a piece, entered in the books as waiting.
     pub(crate) fn paid(
-        (body, items): (Bytes, u64),
+        Piece { body, items }: Piece,
         paid: Option<Paid>,
         ticket: &Arc<Ticket>,
         account: &Arc<Account>,
@@ -172,7 +179,7 @@ impl Obligation {
 
     /// What is to be sent; `None` when nothing is owed any more. From now on until [`Obligation::came_back`], a request
     /// is under way.
-    pub(crate) fn send(&self) -> Option<Whereabouts> {
+    pub(crate) fn begin_attempt(&self) -> Option<Whereabouts> {
         match &mut *self.lock() {
             Phase::Waiting { body, sent, .. } => {
                 *sent = true;

@@ -269,7 +269,7 @@ impl Pipelines {
         if running.is_some_and(|running| !running.faulty && running.plan.output == planned.output) {
             return None;
         }
-        let new = || BackendLimits::new(self.encode.within(division.encode), division.links);
+        let new = || BackendLimits::new(self.encode.within(division.encode), division.backend_connections);
         let limits = running.map_or_else(new, |running| running.limits.clone());
         Some((export::backend(planned, &limits, self.encoders.clone(), &self.settings.proxy), limits))
     }
@@ -421,7 +421,7 @@ pub(crate) fn limits(division: Division) -> Limits {
 /// Over HTTP/1.1 each request needs a connection of its own.
 fn limits_of(planned: &weir_plan::Pipeline, division: Division) -> Limits {
     let limits = match planned.output.protocol {
-        Protocol::Http => Limits { requests: division.links, ..limits(division) },
+        Protocol::Http => Limits { requests: division.backend_connections, ..limits(division) },
         Protocol::Grpc => limits(division),
     };
     match planned.output.body {

@@ -8,8 +8,9 @@
 //! - **TAIL-2** a turn reads nothing before it has the memory for it.
 //! - **TAIL-3** every byte that was seen becomes part of a record, or is counted as lost with a reason, or is read
 //!   again.
-//! - **TAIL-4** the core (`path`, `identity`, `chain`, `scan`, `line`, `join`, `record`, `checkpoint`) has no I/O, no
-//!   clock and no async code.
+//! - **TAIL-4** the core of `tail` has no I/O, no clock and no async code. It is: names of files (`path`), which file is
+//!   which (`identity`, `chain`), lines (`scan`, `line`), joined parts (`join`), stack traces (`multiline`, `traces`), log
+//!   records (`record`, `requests`), and positions as text (`checkpoint`).
 
 #![forbid(unsafe_code)]
 

@@ -4,19 +4,21 @@
 //! written now. Bytes become lines (`line`), lines entries (`join`), the entries of a stack trace one (`multiline`,
 //! `traces`), and entries log records (`record`), in as many requests as pipelines want different ones (`requests`).
 //! Reading has no state but a position (`join::Position`): each turn begins at the position, and the position moves
-//! when the engine answers that the records are safe. Saved positions are checkpoints (`checkpoint`, `saver`).
+//! when the engine answers that the records are safe. Saved positions are checkpoints (`checkpoint`, `checkpoint_file`,
+//! `saver`).
 //!
 //! A board shows the progress of each container (`status`); a survey sums it up once a second (`survey`).
 //!
 //! One thread looks (`looker`): it lists the directories (`tree`), when the kernel hints at a change (`hints`) and from
 //! time to time, and matches the listings with the containers (`container`, `catalogue`). One task gives turns to
-//! containers (`reader`). A turn reads (`turn`) and offers requests to the engine's inlet (`offer`).
+//! containers (`turns`). A turn (`turn`) reads (`reading`) and offers requests to the engine's inlet.
 
 mod allowance;
 mod catalogue;
 mod chain;
 mod changed;
 mod checkpoint;
+mod checkpoint_file;
 mod container;
 mod files;
 mod hints;
@@ -25,9 +27,8 @@ mod join;
 mod line;
 mod looker;
 mod multiline;
-mod offer;
 mod path;
-mod reader;
+mod reading;
 mod record;
 mod requests;
 mod saver;
@@ -38,6 +39,7 @@ mod survey;
 mod traces;
 mod tree;
 mod turn;
+mod turns;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -60,15 +62,15 @@ use catalogue::Catalogue;
 use files::Descriptors;
 use hints::Hints;
 use looker::Looker;
-use reader::Reader;
 use saver::Opened;
 use shared::Shared;
 use survey::Bounds;
 use tree::Tree;
+use turns::Turns;
 
+pub use reading::Counts;
 pub use shared::Totals;
 pub use status::{Activity, Board, ContainerStatus, Losses, Stuck, inspect};
-pub use turn::Counts;
 
 /// What to read, and with what.
 #[derive(Debug, Clone)]
@@ -179,7 +181,7 @@ pub struct Tail {
     shared: Arc<Shared>,
     is_rewanted: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
-    reader: JoinHandle<()>,
+    turns: JoinHandle<()>,
     looker: Option<thread::JoinHandle<()>>,
 }
 
@@ -225,17 +227,17 @@ impl Tail {
             tracing::warn!(%error, "the kernel gives no hints about container logs; they are looked for every second");
         });
         let (stop, stopped) = watch::channel(false);
-        let reader = tokio::spawn(Reader::new(Arc::clone(&shared), queue).run(stopped));
+        let turns = tokio::spawn(Turns::new(Arc::clone(&shared), queue).run(stopped));
         let is_rewanted = Arc::new(AtomicBool::new(false));
         let mut catalogue = Catalogue::new(Arc::clone(&shared), settings.directory.clone(), saved);
         catalogue.starts_at_end = is_first && settings.start_at == StartAt::End;
         let bounds = Bounds { removed_bytes: settings.max_removed_bytes, patience: settings.patience };
         let tree = Tree::new(settings.directory, hints.ok());
         let looker = Looker::new(catalogue, tree, saver, bounds, Arc::clone(&is_rewanted));
-        let ends = reader.abort_handle();
+        let ends = turns.abort_handle();
         let run = move || looker.run(&|| ends.is_finished());
         let looker = thread::Builder::new().name("container logs".into()).spawn(run).map_err(StartError::Thread)?;
-        Ok(Self { shared, is_rewanted, stop, reader, looker: Some(looker) })
+        Ok(Self { shared, is_rewanted, stop, turns, looker: Some(looker) })
     }
 
     /// Reads for the pipelines of this plan from now on. Containers that are still wanted go on from their positions.
@@ -269,7 +271,7 @@ impl Tail {
     /// Stops reading, waits until turns under way are safe or refused, and saves the positions.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        let _ = (&mut self.reader).await;
+        let _ = (&mut self.turns).await;
         if let Some(looker) = self.looker.take() {
             let _ = tokio::task::spawn_blocking(move || looker.join()).await;
         }

@@ -53,7 +53,7 @@ pub(super) struct Connections {
     protocol: Protocol,
     age: Duration,
     /// How many connections there is memory for.
-    links: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
     current: Mutex<Option<Arc<Lanes>>>,
     /// Held while the name is looked up.
     turn: tokio::sync::Mutex<()>,
@@ -67,7 +67,7 @@ struct Lanes {
     /// For each connection that is being made ...
     turns: Arc<Semaphore>,
     /// ... of so many that there may be.
-    links: usize,
+    connections: usize,
     /// Ties are broken in turn.
     next: AtomicUsize,
     since: Instant,
@@ -93,12 +93,12 @@ pub(super) struct Passage {
 }
 
 impl Connections {
-    pub(super) fn new(dial: Dial, protocol: Protocol, links: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(dial: Dial, protocol: Protocol, connections: Arc<AtomicUsize>) -> Self {
         Self {
             dial: Arc::new(dial),
             protocol,
             age: AGE,
-            links,
+            connections,
             current: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -122,14 +122,14 @@ impl Connections {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn links(&self) -> usize {
-        self.links.load(Ordering::Relaxed)
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// The lanes that there are, and whether it is time to replace them.
     fn known(&self) -> Option<(Arc<Lanes>, bool)> {
         let current = self.current();
-        current.as_ref().map(|lanes| (Arc::clone(lanes), lanes.is_due(self.links(), Instant::now())))
+        current.as_ref().map(|lanes| (Arc::clone(lanes), lanes.is_due(self.connections(), Instant::now())))
     }
 
     /// The lanes to use now. One request looks the name up; others wait for it only while there are none.
@@ -165,34 +165,34 @@ impl Connections {
 
     fn open(&self, addresses: Addresses) -> Lanes {
         let addresses = Arc::new(addresses);
-        let links = self.links();
-        let count = addresses.preferred().min(links).clamp(1, MOST_LANES);
-        let turns = self.turns(links);
+        let connections = self.connections();
+        let count = addresses.preferred().min(connections).clamp(1, MOST_LANES);
+        let turns = self.turns(connections);
         let lane = |first| {
             let (dial, addresses, turns) = (Arc::clone(&self.dial), Arc::clone(&addresses), Arc::clone(&turns));
             let connector = Connector { dial, addresses, first, turns };
-            let client = client(self.protocol, connector, links / count);
+            let client = client(self.protocol, connector, connections / count);
             Lane { client, under_way: AtomicUsize::new(0), failed: AtomicBool::new(false) }
         };
         let (lanes, since) = ((0..count).map(lane).collect(), Instant::now());
         let until = since + self.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let (next, paused_until) = (AtomicUsize::new(0), Mutex::new(since));
-        Lanes { lanes, addresses, turns, links, next, since, until, paused_until }
+        Lanes { lanes, addresses, turns, connections, next, since, until, paused_until }
     }
 
     /// Connections that are still being made for the old lanes take up turns of the new ones.
-    fn turns(&self, links: usize) -> Arc<Semaphore> {
+    fn turns(&self, connections: usize) -> Arc<Semaphore> {
         match &*self.current() {
-            Some(lanes) if lanes.links == links => Arc::clone(&lanes.turns),
-            _ => Arc::new(Semaphore::new(links.max(1))),
+            Some(lanes) if lanes.connections == connections => Arc::clone(&lanes.turns),
+            _ => Arc::new(Semaphore::new(connections.max(1))),
         }
     }
 }
 
 impl Lanes {
-    fn is_due(&self, links: usize, now: Instant) -> bool {
+    fn is_due(&self, connections: usize, now: Instant) -> bool {
         let lane_failed = || self.lanes.iter().any(|lane| lane.failed.load(Ordering::Relaxed));
-        let old = now >= self.until || self.lanes.len() > links.max(1);
+        let old = now >= self.until || self.lanes.len() > connections.max(1);
         let sick = now >= self.since + AGE_AFTER_FAILURE && (self.addresses.some_failed() || lane_failed());
         let paused = now < *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         // Connections at work are not given up because there cannot be one more.

@@ -9,12 +9,9 @@ use weir_fluent_bit::Size;
 use weir_plan::{Compression, FluentBit};
 
 use super::body::Chunks;
-use super::{ANSWER_TIMEOUT, About, Exporter, INLINE_COMPRESS_BYTES, Outcome};
+use super::{ANSWER_TIMEOUT, About, Exporter, INLINE_COMPRESS_BYTES, Outcome, TOO_LARGE};
 use crate::budget::{self, Budget, Permit};
 use crate::codec;
-
-/// The code of a request that is not sent, because its records take more memory than there is.
-const TOO_LARGE: &str = "too_large";
 
 /// A single record is made although there is no room for it, up to this size in bytes, one at a time ([`LARGE`]).
 const MOST_RECORD: usize = 4 << 20;

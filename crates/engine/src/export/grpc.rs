@@ -7,7 +7,7 @@ use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
 use super::answer::{self, Answer};
-use super::{About, Outcome, Refusal, RetryKind, http as over_http};
+use super::{About, BackendRefusal, Outcome, RetryKind, TOO_LARGE, http as over_http};
 use crate::budget::Budget;
 use crate::status::Code;
 
@@ -42,8 +42,10 @@ fn fields(answer: &Answer) -> &HeaderMap {
 fn judge(code: Code, message: String, hint: Option<Duration>) -> Outcome {
     match about(code, &message) {
         None => Outcome::Retry { kind: RetryKind::Answered, hint, message: format!("{code}: {message}") },
-        Some(About::Size) => Outcome::Refused(Refusal { about: About::Size, code: "too_large".into(), message, hint }),
-        Some(about) => Outcome::Refused(Refusal { about, code: code.to_string(), message, hint }),
+        Some(About::Size) => {
+            Outcome::Refused(BackendRefusal { about: About::Size, code: TOO_LARGE.into(), message, hint })
+        }
+        Some(about) => Outcome::Refused(BackendRefusal { about, code: code.to_string(), message, hint }),
     }
 }
 

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header;
 
 use super::answer::{self, Answer};
-use super::{About, Outcome, Refusal, RetryKind};
+use super::{About, BackendRefusal, Outcome, RetryKind};
 use crate::budget::Budget;
 
 /// Reads an answer. Retryable codes are those of the OTLP specification ("OTLP/HTTP Response", "Retryable Response
@@ -30,7 +30,7 @@ fn failure(answer: &Answer) -> Outcome {
     let message = message(answer);
     match about(code) {
         None => Outcome::Retry { kind: RetryKind::Answered, hint, message },
-        Some(about) => Outcome::Refused(Refusal { about, code: code.to_string(), message, hint }),
+        Some(about) => Outcome::Refused(BackendRefusal { about, code: code.to_string(), message, hint }),
     }
 }
 

@@ -7,6 +7,9 @@ use crate::legible;
 /// How much of what a backend says is kept.
 pub(super) const MAX_MESSAGE_CHARS: usize = 500;
 
+/// The code of what is too large for a request, whoever found that out.
+pub(crate) const TOO_LARGE: &str = "too_large";
+
 /// What became of one request to a backend.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -15,7 +18,7 @@ pub(crate) enum Outcome {
     /// Not taken now; to be tried again, not before `hint`.
     Retry { kind: RetryKind, hint: Option<Duration>, message: String },
     /// Refused, for a reason that time alone may not mend.
-    Refused(Refusal),
+    Refused(BackendRefusal),
 }
 
 /// What stood in the way of a request.
@@ -33,7 +36,7 @@ pub(crate) enum RetryKind {
 
 /// An answer that refuses a request without asking to try again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct BackendRefusal {
     pub(crate) about: About,
     /// gRPC status name, HTTP status, or a word of ours: `too_large`, `not_otlp`.
     pub(crate) code: String,
@@ -75,19 +78,20 @@ impl Outcome {
     }
 
     pub(crate) fn refused(about: About, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Refused(Refusal { about, code: code.into(), message: message.into(), hint: None })
+        Self::Refused(BackendRefusal { about, code: code.into(), message: message.into(), hint: None })
     }
 
     /// The same with a message fit for people, whatever the backend, or something in front of it, put there.
     pub(super) fn legible(mut self) -> Self {
-        let (Self::Delivered { message, .. } | Self::Retry { message, .. } | Self::Refused(Refusal { message, .. })) =
-            &mut self;
+        let (Self::Delivered { message, .. }
+        | Self::Retry { message, .. }
+        | Self::Refused(BackendRefusal { message, .. })) = &mut self;
         *message = legible::line(message, MAX_MESSAGE_CHARS);
         self
     }
 }
 
-impl Refusal {
+impl BackendRefusal {
     /// Its code and its words; words over HTTP begin with their code already.
     pub(crate) fn cause(&self) -> String {
         let Self { code, message, .. } = self;

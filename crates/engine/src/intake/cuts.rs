@@ -10,11 +10,9 @@ use super::offer::Offer;
 use super::prepare::{Enriched, Unprepared};
 use super::{Route, Routes};
 use crate::budget::{Budget, OVERHEAD_BYTES, Purse};
+use crate::obligation::Piece;
 use crate::request_size::RequestSize;
 use crate::rules::{Conversion, Processed};
-
-/// The bytes and items of each piece.
-type Pieces = Vec<(Bytes, u64)>;
 
 /// See the module.
 pub(super) struct Cuts<'a> {
@@ -27,7 +25,7 @@ pub(super) struct Cuts<'a> {
     /// Knows of what was made of the request so far.
     pub(super) purse: Purse<'a>,
     /// What several pipelines have in common, the limit that it was cut by, and its pieces.
-    done: Vec<(Bytes, usize, Pieces)>,
+    done: Vec<(Bytes, usize, Vec<Piece>)>,
 }
 
 impl<'a> Cuts<'a> {
@@ -53,7 +51,7 @@ impl<'a> Cuts<'a> {
     /// copy, in memory and in the journal, whatever their backends have taught: pieces of it are as large as configured,
     /// and delivery takes apart what a backend refuses. No request is refused because of what a backend has taught,
     /// either: without memory to cut it like that, pieces are as large as configured.
-    fn pieces(&mut self, body: &Bytes, items: u64, size: &RequestSize) -> Result<Pieces, Unprepared> {
+    fn pieces(&mut self, body: &Bytes, items: u64, size: &RequestSize) -> Result<Vec<Piece>, Unprepared> {
         let is_own = self.alone || !self.shared.has(body);
         let limit = if is_own { size.bytes() } else { size.configured() };
         match self.cut_by(limit, body, items) {
@@ -62,16 +60,16 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    fn cut_by(&mut self, limit: usize, body: &Bytes, items: u64) -> Result<Pieces, Unprepared> {
+    fn cut_by(&mut self, limit: usize, body: &Bytes, items: u64) -> Result<Vec<Piece>, Unprepared> {
         let is_shared = self.shared.has(body);
         if body.len() <= limit {
             self.purse = self.purse.holding(if is_shared { 0 } else { body.len() + OVERHEAD_BYTES });
-            return Ok(vec![(body.clone(), items)]);
+            return Ok(vec![Piece { body: body.clone(), items }]);
         }
         if is_shared { self.shared_pieces(limit, body) } else { self.own_pieces(limit, body) }
     }
 
-    fn shared_pieces(&mut self, limit: usize, body: &Bytes) -> Result<Pieces, Unprepared> {
+    fn shared_pieces(&mut self, limit: usize, body: &Bytes) -> Result<Vec<Piece>, Unprepared> {
         let same = |(other, by, _): &&(Bytes, usize, _)| {
             other.as_ptr() == body.as_ptr() && other.len() == body.len() && *by == limit
         };
@@ -86,7 +84,7 @@ impl<'a> Cuts<'a> {
 
     /// The pieces of a body that was made for one pipeline alone. Once it is cut, the body itself is not kept: many
     /// pipelines together would keep more of such bodies than there is memory.
-    fn own_pieces(&mut self, limit: usize, body: &Bytes) -> Result<Pieces, Unprepared> {
+    fn own_pieces(&mut self, limit: usize, body: &Bytes) -> Result<Vec<Piece>, Unprepared> {
         let (pieces, cost) = self.cut(limit, body, self.purse.holding(body.len()), |_| false)?;
         self.purse = self.purse.holding(cost);
         Ok(pieces)
@@ -101,7 +99,7 @@ impl<'a> Cuts<'a> {
         body: &Bytes,
         purse: Purse<'_>,
         remain: fn(&Part<'_>) -> bool,
-    ) -> Result<(Pieces, usize), Unprepared> {
+    ) -> Result<(Vec<Piece>, usize), Unprepared> {
         let most = self.share.max(body.len() + body.len() / 4).min(purse.most());
         let (mut cost, mut pieces) = (0, Some(Vec::new()));
         for part in weir_otlp::cut(self.signal, body, limit) {
@@ -112,7 +110,7 @@ impl<'a> Cuts<'a> {
             }
             if let Some(all) = &mut pieces {
                 match if remains { Ok(part.make()) } else { purse.copy(&part) } {
-                    Ok(bytes) => all.push((bytes, u64::from(part.items()))),
+                    Ok(body) => all.push(Piece { body, items: u64::from(part.items()) }),
                     Err(_) => pieces = None,
                 }
             }

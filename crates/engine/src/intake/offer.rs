@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use weir_temporality::Reliance;
 
 use crate::budget::{Paid, Permit};
 use crate::division::PIECE_BYTES;
-use crate::obligation::{Obligation, Ticket};
+use crate::obligation::{Obligation, Piece, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{Conversion, Removed};
 
 /// What one pipeline gets of a request.
 pub(super) struct Offer {
     pub(super) pipeline: Arc<Pipeline>,
-    /// The bytes and items of each piece of the request, until there are obligations for them.
-    pub(super) pieces: Vec<(Bytes, u64)>,
+    /// The pieces of the request, until there are obligations for them.
+    pub(super) pieces: Vec<Piece>,
     /// One for each piece.
     pub(super) obligations: Vec<Arc<Obligation>>,
     /// What its rules removed.
@@ -38,7 +37,7 @@ impl Offer {
         self.obligations = std::mem::take(&mut self.pieces).into_iter().map(obligation).collect();
     }
 
-    pub(super) fn is_unsettled(&self) -> bool {
+    pub(super) fn waits_for_answer(&self) -> bool {
         self.conversion.is_some() || !self.removed.is_empty()
     }
 
@@ -53,7 +52,7 @@ impl Offer {
     }
 
     /// The request is answered. What rules removed enters the books once the client has been told OK.
-    pub(super) fn settle(&mut self, refused: bool) {
+    pub(super) fn answered(&mut self, refused: bool) {
         self.keep_conversion();
         let books = &self.pipeline.account.books;
         for removed in self.removed.drain(..).filter(|_| !refused) {

@@ -8,22 +8,17 @@ use std::time::Duration;
 
 use super::Intake;
 use super::offer::{Offer, Place};
-use crate::inlet::{Obstacle, Verdict};
+use crate::budget::ROOM_CHECK;
+use crate::inlet::{Obstacle, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::store::Store;
 use tokio::time::Instant;
 
-/// The least time that refused clients are asked to wait. As much again is added at random, so that they do not all
-/// return at once.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// A client that repeats points of an undecided request waits this much longer than `spill_after` for the decision.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(1);
-/// How often they look.
-const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// How often a client that waits for the disk looks whether that answers.
 const HANG_CHECK: Duration = Duration::from_millis(100);
@@ -34,13 +29,14 @@ const OF_MEMORY_FOR_DISK: usize = 2;
 /// The least part of `spill_after` that a client waits: it gives a backend that has just come back its chance.
 const LEAST_PATIENCE: f64 = 0.1;
 
-/// The obligations of one waiting client.
+/// What stands between a request and its answer: it waits for the obligations, hands them to the journal, and says what
+/// the client is told. The state that it waits for is in the ticket.
 pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
     pub(super) offers: Vec<Offer>,
-    /// What is to become of the request is settled; only the answer may be missing.
-    pub(super) is_settled: bool,
+    /// What becomes of the obligations does not depend on this any more; only the answer may be missing.
+    pub(super) is_concluded: bool,
 }
 
 impl Receipt<'_> {
@@ -51,7 +47,7 @@ impl Receipt<'_> {
         self.offers.iter_mut().for_each(Offer::keep_conversion);
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
-        self.offers.iter_mut().for_each(|offer| offer.settle(refused));
+        self.offers.iter_mut().for_each(|offer| offer.answered(refused));
         match refused {
             true => Verdict::Refused(if withdrawn { obstacle } else { Obstacle::Repeated }, retry_after()),
             false => Verdict::Secured,
@@ -64,10 +60,10 @@ impl Receipt<'_> {
         self.spill_for_those_behind();
         self.wait_until(Instant::now() + self.patience()).await;
         let store = self.intake.store.as_ref().filter(|store| store.is_working());
-        if let Some(store) = store.filter(|_| !self.ticket.is_secured())
+        if let Some(store) = store.filter(|_| !self.ticket.is_decided())
             && self.finds_room_with(store, Instant::now() + ROOM_PATIENCE).await
         {
-            self.is_settled = true;
+            self.is_concluded = true;
             if !self.put(store, |_| true) {
                 self.withdraw();
                 return Obstacle::Full;
@@ -75,7 +71,7 @@ impl Receipt<'_> {
             // The writer withdraws what it cannot put on disk, unless the disk hangs.
             self.wait_for_writer(store).await;
             let obstacle = self.obstacle();
-            if !self.ticket.is_secured() {
+            if !self.ticket.is_decided() {
                 self.withdraw();
             }
             return obstacle;
@@ -102,7 +98,7 @@ impl Receipt<'_> {
     async fn wait_until(&self, deadline: Instant) {
         let timeout = tokio::time::sleep_until(deadline);
         tokio::pin!(timeout);
-        while !self.ticket.is_secured() && !self.only_those_behind_left() {
+        while !self.ticket.is_decided() && !self.only_those_behind_left() {
             tokio::select! {
                 biased;
                 () = self.ticket.changed.notified() => {}
@@ -131,7 +127,7 @@ impl Receipt<'_> {
 
     /// Waits until the writer may have it. False when it may not, or when that is not needed any more.
     async fn finds_room_with(&self, store: &Store, deadline: Instant) -> bool {
-        while !self.ticket.is_secured() && store.is_working() {
+        while !self.ticket.is_decided() && store.is_working() {
             if self.may_put(store) || self.offers.iter().all(|offer| offer.open_cost() == 0) {
                 return true;
             }
@@ -147,7 +143,7 @@ impl Receipt<'_> {
 
     /// Waits for the writer's answer, but not for a disk that hangs, and not beyond the end of the process.
     async fn wait_for_writer(&self, store: &Store) {
-        while !self.ticket.is_secured() && !store.hangs() && !self.intake.has_ended() {
+        while !self.ticket.is_decided() && !store.hangs() && !self.intake.has_ended() {
             let _ = tokio::time::timeout(HANG_CHECK, self.ticket.changed.notified()).await;
         }
     }
@@ -205,7 +201,7 @@ impl Receipt<'_> {
 
     /// Slows the client down as long as taking its data would cost older data and no pipeline needs more.
     async fn wait_for_room(&self, deadline: Instant) {
-        while !self.ticket.is_secured() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
+        while !self.ticket.is_decided() && !self.intake.is_draining() && self.lacks_room() && Instant::now() < deadline
         {
             // Ends early when a pipeline is done with the request. Room made by others shows only when somebody looks.
             let _ = tokio::time::timeout(ROOM_CHECK, self.ticket.changed.notified()).await;
@@ -240,9 +236,9 @@ impl Receipt<'_> {
     /// data makes room if its backend takes nothing anyway, or if another pipeline would otherwise go without. In all
     /// other cases the client is refused and nothing is lost.
     fn hold_or_withdraw(&mut self) -> Obstacle {
-        self.is_settled = true;
+        self.is_concluded = true;
         let obstacle = self.obstacle();
-        if self.ticket.is_secured() {
+        if self.ticket.is_decided() {
             return obstacle;
         }
         if self.intake.is_draining() || self.intake.store.is_some() {
@@ -263,7 +259,7 @@ impl Receipt<'_> {
 
     /// Gives everything that is still open back to the client.
     fn withdraw(&mut self) {
-        self.is_settled = true;
+        self.is_concluded = true;
         self.offers.iter().flat_map(|offer| &offer.obligations).for_each(|obligation| obligation.withdraw());
     }
 
@@ -287,8 +283,8 @@ impl Receipt<'_> {
 
     /// The client went away unanswered. What it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
-        self.is_settled = true;
-        let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_secured();
+        self.is_concluded = true;
+        let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_decided();
         match self.intake.store.as_ref().filter(may_put) {
             // The writer says what becomes of it.
             Some(store) if self.put(store, |_| true) => {}
@@ -304,18 +300,14 @@ impl Receipt<'_> {
 
 impl Drop for Receipt<'_> {
     fn drop(&mut self) {
-        if !self.is_settled {
+        if !self.is_concluded {
             self.conclude();
         }
         // Without an answer, the books do not yet have what rules did.
         let mut offers = std::mem::take(&mut self.offers);
-        if offers.iter().any(Offer::is_unsettled) {
+        if offers.iter().any(Offer::waits_for_answer) {
             self.ticket
-                .when_secured(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.settle(refused))));
+                .when_decided(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.answered(refused))));
         }
     }
-}
-
-pub(super) fn retry_after() -> Duration {
-    RETRY_AFTER.mul_f64(1.0 + fastrand::f64())
 }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::{Obligation, Phase, Stored};
+use super::{Obligation, Phase, Piece, Stored};
 use crate::budget::OVERHEAD_BYTES;
 
 impl Obligation {
-    /// Replaces the obligation by two, for the given parts of its bytes (`body`, `items`), in the same phase. Without
+    /// Replaces the obligation by two, for the given parts of its bytes, in the same phase. Without
     /// parts, nothing is owed any more. If a request is under way, it stands for both parts.
-    pub(crate) fn split(&self, [first, second]: [(Bytes, u64); 2]) -> Vec<Arc<Self>> {
+    pub(crate) fn split(&self, [first, second]: [Piece; 2]) -> Vec<Arc<Self>> {
         let mut phase = self.lock();
         let children = match &*phase {
             // The writer answers for the children of what it has.
@@ -23,7 +21,7 @@ impl Obligation {
             }
             Phase::Stored(stored) if stored.is_owed(&self.account) => {
                 let parts = stored.split().into_iter().zip([first, second]);
-                let child = |(stored, (body, items)): (Stored, (Bytes, u64))| {
+                let child = |(stored, Piece { body, items }): (Stored, Piece)| {
                     Self::make((items, body.len()), self.since, None, &self.account, Phase::Stored(stored))
                 };
                 parts.map(child).collect()
@@ -40,7 +38,7 @@ impl Obligation {
     }
 
     /// The books have the items already as waiting; only the ticket learns of the child.
-    fn waiting_child(&self, (body, items): (Bytes, u64), sent: bool, deposited: bool) -> Arc<Self> {
+    fn waiting_child(&self, Piece { body, items }: Piece, sent: bool, deposited: bool) -> Arc<Self> {
         let (ticket, bytes) = (self.ticket.clone().unwrap_or_default(), body.len());
         ticket.opened();
         let phase = Phase::Waiting { body, sent, deposited };
@@ -48,7 +46,7 @@ impl Obligation {
     }
 
     /// The books have the items already as pending; only the share learns of the child.
-    fn held_child(&self, (body, items): (Bytes, u64)) -> Arc<Self> {
+    fn held_child(&self, Piece { body, items }: Piece) -> Arc<Self> {
         self.account.share.add(body.len() + OVERHEAD_BYTES);
         Self::make((items, body.len()), self.since, self.ticket.clone(), &self.account, Phase::Held(body))
     }

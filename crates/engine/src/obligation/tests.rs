@@ -39,15 +39,19 @@ fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
+fn part(text: &'static str, items: u64) -> Piece {
+    Piece { body: bytes(text), items }
+}
+
 #[test]
 fn delivery_answers_the_ticket_and_hold_keeps_the_bytes() {
     let (ticket, account) = in_memory();
     let first = Obligation::new(bytes("abc"), 3, &ticket, &account);
     let second = Obligation::new(bytes("defg"), 4, &ticket, &account);
     first.finish(&Fate::Delivered);
-    assert!(ticket.any_done() && !ticket.is_secured());
+    assert!(ticket.any_done() && !ticket.is_decided());
     account.share.add(second.hold());
-    assert!(ticket.is_secured() && second.is_owed());
+    assert!(ticket.is_decided() && second.is_owed());
     assert_eq!(account.share.held(), 4 + OVERHEAD_BYTES);
     second.finish(&Fate::Dropped(DropReason::MemoryFull));
     assert_eq!(account.share.held(), 0);
@@ -58,11 +62,11 @@ fn delivery_answers_the_ticket_and_hold_keeps_the_bytes() {
 fn split_keeps_phase_books_and_share() {
     let (ticket, account) = in_memory();
     let whole = Obligation::new(bytes("abcdef"), 6, &ticket, &account);
-    let parts = whole.split([(bytes("abc"), 3), (bytes("def"), 3)]);
-    assert!(!ticket.is_secured(), "the client waits for both parts");
+    let parts = whole.split([part("abc", 3), part("def", 3)]);
+    assert!(!ticket.is_decided(), "the client waits for both parts");
     account.share.add(whole.hold());
-    assert_eq!((account.share.held(), ticket.is_secured()), (6 + 2 * OVERHEAD_BYTES, true));
-    let smaller = parts[0].split([(bytes("a"), 1), (bytes("bc"), 2)]);
+    assert_eq!((account.share.held(), ticket.is_decided()), (6 + 2 * OVERHEAD_BYTES, true));
+    let smaller = parts[0].split([part("a", 1), part("bc", 2)]);
     assert_eq!(account.share.held(), 6 + 3 * OVERHEAD_BYTES);
     for part in smaller.iter().chain(&parts[1..]) {
         part.finish(&Fate::Delivered);
@@ -99,7 +103,7 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure_in_queue();
     piece.release(&entry);
-    assert!(ticket.is_secured() && !ticket.was_withdrawn());
+    assert!(ticket.is_decided() && !ticket.was_withdrawn());
     let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, Order::Oldest, 1000, &mut |_| true).unwrap();
     assert_eq!(chunk.entries.len(), 1);
     let again = Obligation::stored(chunk.entries[0].0, &account);
@@ -113,15 +117,15 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
 fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
     let (ticket, account, mut writer) = on_disk();
     let piece = Obligation::new(bytes("abc"), 3, &ticket, &account);
-    assert!(matches!(piece.send(), Some(Whereabouts::Memory(_))));
+    assert!(matches!(piece.begin_attempt(), Some(Whereabouts::Memory(_))));
     let mut deposits = Vec::new();
     piece.deposit(&mut deposits);
     assert!(deposits[0].sent);
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure(entry);
-    assert!(ticket.is_secured());
+    assert!(ticket.is_decided());
     piece.came_back();
-    assert!(matches!(piece.send(), Some(Whereabouts::Journal(_))), "its bytes are read back from now on");
+    assert!(matches!(piece.begin_attempt(), Some(Whereabouts::Journal(_))), "its bytes are read back from now on");
     let queue = account.queue.as_ref().unwrap();
     assert!(
         queue.journal.take(queue.id, Order::Oldest, 1000, &mut |_| true).unwrap().entries.is_empty(),
@@ -135,14 +139,14 @@ fn what_is_on_the_wire_stays_one_debt_while_it_is_written() {
 fn what_arrives_while_it_is_written_is_owed_no_more() {
     let (ticket, account, mut writer) = on_disk();
     let piece = Obligation::new(bytes("abc"), 3, &ticket, &account);
-    piece.send();
+    piece.begin_attempt();
     let mut deposits = Vec::new();
     piece.deposit(&mut deposits);
     piece.finish(&Fate::Delivered);
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
     piece.secure(entry);
     assert_eq!(account.backlog().entries, 0);
-    assert!(ticket.is_secured() && account.books.figures().balanced());
+    assert!(ticket.is_decided() && account.books.figures().balanced());
 }
 
 #[test]
@@ -151,8 +155,8 @@ fn an_entry_is_done_when_its_last_part_is() {
     let entry = append(&mut writer, &account, &bytes("abcdef"), 6);
     account.books.recover(6);
     let whole = Obligation::stored(entry, &account);
-    let parts = whole.split([(bytes("abc"), 3), (bytes("def"), 3)]);
-    let quarters = parts[1].split([(bytes("d"), 1), (bytes("ef"), 2)]);
+    let parts = whole.split([part("abc", 3), part("def", 3)]);
+    let quarters = parts[1].split([part("d", 1), part("ef", 2)]);
     parts[0].finish(&Fate::Delivered);
     quarters[0].finish(&Fate::Rejected { code: "400".into(), cause: String::new() });
     assert_eq!((account.backlog().entries, account.backlog().items, account.books.figures().pending), (1, 2, 2));
@@ -167,8 +171,8 @@ fn an_entry_that_is_given_up_counts_for_the_parts_that_are_left() {
     let (_, account, mut writer) = on_disk();
     let entry = append(&mut writer, &account, &bytes("abcdef"), 6);
     account.books.recover(6);
-    let parts = Obligation::stored(entry, &account).split([(bytes("abc"), 3), (bytes("def"), 3)]);
-    let quarters = parts[1].split([(bytes("d"), 1), (bytes("ef"), 2)]);
+    let parts = Obligation::stored(entry, &account).split([part("abc", 3), part("def", 3)]);
+    let quarters = parts[1].split([part("d", 1), part("ef", 2)]);
     parts[0].finish(&Fate::Delivered);
     assert_eq!(account.evict_backlog(0, 0, DropReason::BacklogFull), 3);
     assert!(quarters.iter().all(|part| !part.is_owed()), "nobody sends them again");
@@ -187,7 +191,7 @@ fn what_was_given_up_is_in_the_books_once() {
     account.books.recover(6);
     let piece = Obligation::stored(entry, &account);
     assert_eq!(account.evict_backlog(0, 0, DropReason::BacklogFull), 6);
-    assert!(!piece.is_owed() && piece.split([(bytes("abc"), 3), (bytes("def"), 3)]).is_empty());
+    assert!(!piece.is_owed() && piece.split([part("abc", 3), part("def", 3)]).is_empty());
     piece.finish(&Fate::Delivered);
     let figures = account.books.figures();
     assert!(figures.balanced() && figures.dropped["backlog_full"] == 6, "{figures:?}");
@@ -199,6 +203,6 @@ fn data_that_could_not_be_written_goes_back_to_the_client() {
     let piece = Obligation::new(bytes("abc"), 3, &ticket, &account);
     piece.deposit(&mut Vec::new());
     piece.withdraw();
-    assert!(ticket.is_secured() && ticket.was_withdrawn());
+    assert!(ticket.is_decided() && ticket.was_withdrawn());
     assert!(account.books.figures().balanced());
 }

@@ -1,4 +1,5 @@
-//! The client's side of obligations: what it waits for, and what it is told.
+//! A ticket: the state that all obligations of one request share with whoever waits for its answer. What the client is
+//! told follows from it (`intake/receipt.rs`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,9 +9,9 @@ use tokio::sync::Notify;
 
 /// What is to be done when the request is answered, or would be if its client still waited. It is told whether the
 /// client has to send again.
-type Settlement = Box<dyn FnOnce(bool) + Send>;
+type Afterwards = Box<dyn FnOnce(bool) + Send>;
 
-/// The waiting client's side of its obligations.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Ticket {
     /// Obligations whose client is not answered for.
@@ -22,7 +23,7 @@ pub(crate) struct Ticket {
     /// Told after each change of the others.
     pub(crate) changed: Notify,
     /// Of a client that did not wait for its answer.
-    settlement: Mutex<Option<Settlement>>,
+    afterwards: Mutex<Option<Afterwards>>,
 }
 
 impl fmt::Debug for Ticket {
@@ -32,7 +33,8 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn is_secured(&self) -> bool {
+    /// Whether it is known what becomes of all obligations, delivered or withdrawn.
+    pub(crate) fn is_decided(&self) -> bool {
         self.open.load(Ordering::Acquire) == 0
     }
 
@@ -52,22 +54,22 @@ impl Ticket {
     pub(super) fn closed(&self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
         self.changed.notify_one();
-        self.settle();
+        self.do_afterwards();
     }
 
-    /// Nobody waits for the answer: `settlement` is called once there is one.
-    pub(crate) fn when_secured(&self, settlement: Settlement) {
-        *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = Some(settlement);
-        self.settle();
+    /// Nobody waits for the answer: `afterwards` is called once there is one.
+    pub(crate) fn when_decided(&self, afterwards: Afterwards) {
+        *self.afterwards.lock().unwrap_or_else(PoisonError::into_inner) = Some(afterwards);
+        self.do_afterwards();
     }
 
-    fn settle(&self) {
-        if !self.is_secured() {
+    fn do_afterwards(&self) {
+        if !self.is_decided() {
             return;
         }
-        let settlement = self.settlement.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(settlement) = settlement {
-            settlement(self.was_withdrawn());
+        let afterwards = self.afterwards.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(afterwards) = afterwards {
+            afterwards(self.was_withdrawn());
         }
     }
 }

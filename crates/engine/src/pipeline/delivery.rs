@@ -32,7 +32,7 @@ use super::retry_budget::RetryBudget;
 use super::{BackendState, Instruction, Limits, Stats};
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
-use crate::budget::Budget;
+use crate::budget::{Budget, ROOM_CHECK};
 use crate::clock::Clock;
 use crate::export::Backend;
 use crate::obligation::Obligation;
@@ -53,9 +53,6 @@ const NEXT_BACKEND_WAITS: Duration = Duration::from_secs(5);
 
 /// A backend that has answered nothing for this long is called silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
-
-/// How often to look for things that nobody announces: room to read a batch back, and the end of a drain.
-const ROOM_CHECK: Duration = Duration::from_millis(20);
 
 /// What delivery is made of.
 pub(super) struct Parts {

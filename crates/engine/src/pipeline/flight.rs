@@ -64,7 +64,7 @@ pub(super) struct Landed {
 
 impl Landed {
     /// Nothing was sent.
-    fn grounded(end: End) -> Self {
+    fn not_sent(end: End) -> Self {
         let sent = Instant::now();
         Self { end, sent, fetched: Vec::new(), bodies: Vec::new(), damaged: Vec::new(), _permit: None }
     }
@@ -142,7 +142,7 @@ impl Crew {
         for (at, place) in places.into_iter().enumerate() {
             let body = match self.load(place, permit.clone()).await {
                 Ok(body) => body,
-                Err(LoadError::Io(cause)) => return Landed::grounded(End::Unread(cause)),
+                Err(LoadError::Io(cause)) => return Landed::not_sent(End::Unread(cause)),
                 Err(LoadError::Damaged) => {
                     damaged.push(at);
                     Bytes::new()
@@ -183,13 +183,13 @@ impl Crew {
         };
         let (taken, permit) = match self.reads.run(read).await {
             Ok(Some((Ok(taken), permit))) => (taken, permit),
-            Ok(Some((Err(error), _))) => return Landed::grounded(End::Unread(error.to_string())),
-            Ok(None) => return Landed::grounded(End::NothingToTake),
-            Err(unread) => return Landed::grounded(End::Unread(unread.to_string())),
+            Ok(Some((Err(error), _))) => return Landed::not_sent(End::Unread(error.to_string())),
+            Ok(None) => return Landed::not_sent(End::NothingToTake),
+            Err(unread) => return Landed::not_sent(End::Unread(unread.to_string())),
         };
         let Stretch { fetched, ranges, buffer, too_large } = taken;
         if fetched.is_empty() {
-            return Landed::grounded(too_large.map_or(End::NothingToTake, End::NoRoom));
+            return Landed::not_sent(too_large.map_or(End::NothingToTake, End::NoRoom));
         }
         self.count_read(buffer.len());
         let buffer = budget::charge(buffer, permit);

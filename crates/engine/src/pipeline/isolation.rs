@@ -50,7 +50,7 @@ pub(super) struct Suspicion {
     /// How many of the proofs were in words that may be about an item.
     blames: u32,
     /// There were many proofs against the batch, or against the one that it is a part of.
-    shown: bool,
+    had_many_proofs: bool,
     /// How often the batch was refused when it was a single item, which cannot be taken apart.
     alone: u32,
     /// The refusals were about the data or the size. When this changes, counting begins anew: refusals of the other
@@ -60,7 +60,7 @@ pub(super) struct Suspicion {
     own: bool,
     /// The last refusal says nothing about the backend: it was a proof, or the backend takes smaller requests while it
     /// refuses those of this size.
-    proven: bool,
+    says_nothing_of_backend: bool,
 }
 
 /// The requests to one backend so far.
@@ -126,8 +126,8 @@ impl Suspicion {
         if self.clear != is_clear(about) {
             *self = Self { clear: is_clear(about), ..Self::default() };
         }
-        self.proven = self.left_before.is_some_and(|before| traffic.taken > before);
-        if self.proven {
+        self.says_nothing_of_backend = self.left_before.is_some_and(|before| traffic.taken > before);
+        if self.says_nothing_of_backend {
             self.proofs = self.proofs.saturating_add(1);
             self.blames = self.blames.saturating_add(u32::from(may_blame(about)));
             self.own = true;
@@ -136,27 +136,27 @@ impl Suspicion {
     }
 
     /// Whether there is a proof against this batch itself.
-    pub(super) fn is_grounded(&self) -> bool {
+    pub(super) fn has_own_proof(&self) -> bool {
         self.own
     }
 
     /// The backend takes smaller requests while it refuses those of this size, so the last refusal says nothing about
     /// the backend.
-    pub(super) fn is_no_sign(&mut self) {
-        self.proven = true;
+    pub(super) fn excuse_backend(&mut self) {
+        self.says_nothing_of_backend = true;
     }
 
     /// Whether the last refusal says nothing about the backend, because it was a proof or for the size.
-    pub(super) fn is_proven(&self) -> bool {
-        self.proven
+    pub(super) fn says_nothing_of_backend(&self) -> bool {
+        self.says_nothing_of_backend
     }
 
     /// What to do after a refusal.
     pub(super) fn step(&mut self, evidence: Evidence) -> Step {
         let Evidence { about, can_be_split, doubt, usual_streak } = evidence;
         if can_be_split {
-            self.shown |= self.is_shown(usual_streak);
-            let is_enough = is_clear(about) || (self.shown && self.proofs >= CLEAR);
+            self.had_many_proofs |= self.has_many_proofs(usual_streak);
+            let is_enough = is_clear(about) || (self.had_many_proofs && self.proofs >= CLEAR);
             return if is_enough { Step::Halve } else { Step::Wait };
         }
         self.alone = self.alone.saturating_add(1);
@@ -173,11 +173,11 @@ impl Suspicion {
         // One of two parts fails easily by chance alone, so what was shown of the whole says little about them.
         let proofs = if self.clear { self.proofs } else { 0 };
         // Blames count if the words turn out to be unclear.
-        Self { proofs, blames: 0, alone: 0, own: false, proven: false, ..*self }
+        Self { proofs, blames: 0, alone: 0, own: false, says_nothing_of_backend: false, ..*self }
     }
 
-    /// Whether there is so much proof against the batch that there is no hurry to send it again.
-    pub(super) fn is_shown(&self, usual_streak: f64) -> bool {
+    /// Whether there are *many* proofs against the batch (see the module), so that there is no hurry to send it again.
+    pub(super) fn has_many_proofs(&self, usual_streak: f64) -> bool {
         self.proofs >= many(usual_streak)
     }
 }

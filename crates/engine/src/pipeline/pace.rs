@@ -109,11 +109,11 @@ impl Pace {
         news
     }
 
-    /// A request has to be tried again, not before `hint`. If it is `proven` that the request is the cause, because the
-    /// backend took others, that is no sign of an outage, and the hint is for this request alone.
-    pub(super) fn failed(&mut self, proven: bool, hint: Option<Duration>, now: Instant) {
+    /// A request has to be tried again, not before `hint`. If that `says_nothing_of_backend`, because the backend took
+    /// others, it is no sign of an outage, and the hint is for this request alone.
+    pub(super) fn failed(&mut self, says_nothing_of_backend: bool, hint: Option<Duration>, now: Instant) {
         self.streak = self.streak.saturating_add(1);
-        if proven {
+        if says_nothing_of_backend {
             return;
         }
         self.telling = self.telling.saturating_add(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::codec::InflateError;
-use crate::inlet::Obstacle;
+use crate::inlet::{Obstacle, retry_after};
 use crate::status::Code;
 
 /// Kinds of refusal, as they are counted.
@@ -53,9 +53,6 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// How long clients are asked to wait when the memory is full. It frees up as fast as backends answer.
-const MEMORY_RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// The part of a client's own text that an answer repeats. It is short, because answers are not paid for.
 pub(super) fn beginning(text: &str) -> &str {
     const MOST_BYTES: usize = 100;
@@ -83,7 +80,7 @@ impl Refusal {
 
     pub(super) fn no_memory() -> Self {
         let message = "the memory budget is used up; try again".to_owned();
-        Self::passing(Reason::NoMemory, message, MEMORY_RETRY_AFTER.mul_f64(1.0 + fastrand::f64()))
+        Self::passing(Reason::NoMemory, message, retry_after())
     }
 
     /// It cannot be taken now, and nothing of it is kept.

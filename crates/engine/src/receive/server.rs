@@ -102,7 +102,7 @@ impl Server {
         let mut stop = self.stop.clone();
         loop {
             tokio::select! {
-                accepted = next(&listener, &mut connections) => self.admit(accepted, &mut connections).await,
+                accepted = next(&listener, &mut connections) => self.take_connection(accepted, &mut connections).await,
                 () = stopped(&mut stop) => break,
             }
         }
@@ -110,7 +110,7 @@ impl Server {
         while connections.join_next().await.is_some() {}
     }
 
-    async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>, connections: &mut JoinSet<()>) {
+    async fn take_connection(&self, accepted: io::Result<(TcpStream, SocketAddr)>, connections: &mut JoinSet<()>) {
         let stats = &self.receiver.stats;
         let (stream, peer) = match accepted {
             Ok((stream, peer)) => (stream, peer.ip()),

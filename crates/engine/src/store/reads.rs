@@ -71,7 +71,7 @@ struct Pending {
 /// Why nothing was read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unread {
-    /// It does not for some time.
+    /// The disk has answered nothing for some time.
     #[error("the disk does not answer")]
     NoAnswer,
     /// The work panicked, or the process ends.

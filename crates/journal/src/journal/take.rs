@@ -54,7 +54,7 @@ pub(super) fn take(
             Outcome::Lost(lost) => taking.lose(&lost),
             Outcome::Unreadable { next, error } => {
                 failure = Some(Spot { segment: want.segment, offset: want.place.offset }.failed(error));
-                taking.put_off(next);
+                taking.pass_over(next);
                 order = Order::Oldest;
             }
             Outcome::Gone => taking.lose_segment(),
@@ -110,7 +110,8 @@ impl Taking<'_> {
         }
     }
 
-    fn put_off(&self, next: Place) {
+    /// Goes on behind what cannot be read now. The queue is still owed it.
+    fn pass_over(&self, next: Place) {
         self.advance(&mut self.journal.index(), next);
     }
 

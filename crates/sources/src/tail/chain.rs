@@ -14,8 +14,6 @@
 //! - commit nothing between taking a listing and giving it to `reconcile`, and list again when the directory changed
 //!   while it was listed.
 
-#[cfg(test)]
-mod kubelet;
 mod reconcile;
 #[cfg(test)]
 mod tests;

@@ -10,11 +10,10 @@
 //! damaged line is reported with its place: an older checkpoint of its container counts then, and some output is read
 //! again.
 //!
-//! This module knows bytes only; [`file`] keeps them in a directory.
+//! This module knows bytes only; `checkpoint_file` keeps them in a directory.
 
-pub(crate) mod file;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;

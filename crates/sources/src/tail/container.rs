@@ -1,4 +1,5 @@
-//! One container: its chain of files, those that are open, and a turn of reading them.
+//! One container: what is known of its output (`output`), and what looks and turns do with it. Each locks the output for
+//! as long as it works on files, and never across an await.
 
 mod costs;
 mod kept_back;
@@ -24,9 +25,9 @@ use super::checkpoint::{KEPT_MS, Saved};
 use super::files::{Content, Descriptors};
 use super::identity::Print;
 use super::join::Position;
-use super::offer::MOST_REQUEST_BYTES;
 use super::path::ContainerName;
-use super::turn::{Counts, MOST_APART, Order, Reading, Turn};
+use super::reading::{Counts, MOST_APART, Order, Reader, Reading};
+use super::turn::MOST_REQUEST_BYTES;
 pub(super) use costs::CONTAINER_BYTES;
 pub(super) use output::Output;
 pub(super) use progress::{Progress, Wait};
@@ -200,7 +201,7 @@ impl Container {
         // All that is open together takes no more, in however many ways lines are joined; and no trace loses its end.
         let mut most_open = (MOST_APART.min(order.most_bytes / 4) as u64).checked_div(ways).unwrap_or(0);
         loop {
-            let reading = Turn::new(self, output, order, most_open).read()?;
+            let reading = Reader::new(self, output, order, most_open).read()?;
             let gets_on = !reading.is_more || reading.position != output.chain.position();
             if gets_on || most_open == 0 {
                 return Ok(reading);

@@ -171,7 +171,8 @@ impl Joiner {
                 Some(Open { parts: None, .. }) if is_new => *open = None,
                 Some(Open { parts: Some(parts), .. }) if passed - parts.passed > self.most => {
                     emit(parts.cut(STREAMS[index]))?;
-                    // More was open at the end, with another limit: the lines from here on are parts of it.
+                    // The position was made with a larger limit, so more was open: the lines from here on, which are read
+                    // again, are parts of that.
                     *open = (!is_new).then_some(Open { from, parts: None });
                 }
                 Some(_) => {}

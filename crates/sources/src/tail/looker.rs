@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::catalogue::Catalogue;
+use super::reading::Counts;
 use super::saver::Saver;
 use super::survey::{Bounds, survey};
 use super::tree::Tree;
-use super::turn::Counts;
 
 /// How long the thread waits for hints, and so how late its other work may be.
 const TICK: Duration = Duration::from_millis(100);

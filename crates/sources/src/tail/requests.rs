@@ -3,9 +3,9 @@
 use weir_plan::{Multiline, RecordShape};
 
 use super::join::Entry;
+use super::reading::Counts;
 use super::record::{Attributes, Form, NoRoom, RequestBuilder, Size, Source};
 use super::traces::Traces;
-use super::turn::Counts;
 
 /// What some pipelines want of the records of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use super::StartError;
 use super::catalogue::Catalogue;
-use super::checkpoint::file::{CheckpointFile, Error};
 use super::checkpoint::{MAX_LINE, Replayed, Saved, encode, is_worn};
+use super::checkpoint_file::{CheckpointFile, Error};
 use super::path::ContainerName;
 use super::status::unix_ms;
 use schedule::{Due, Schedule};

@@ -13,9 +13,9 @@ use super::allowance::Allowance;
 use super::container::Container;
 use super::files::Descriptors;
 use super::path::ContainerName;
+use super::reading::Counts;
 use super::requests::Want;
 use super::status::{Board, Losses};
-use super::turn::Counts;
 
 /// What all parts of the tailer share.
 #[derive(Debug)]

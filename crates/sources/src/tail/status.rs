@@ -15,11 +15,11 @@ use weir_engine::admin::{Asked, Page, Shown};
 use super::StartError;
 use super::chain::Chain;
 use super::checkpoint::Saved;
-use super::checkpoint::file;
+use super::checkpoint_file;
 use super::container::Container;
 use super::files::Descriptors;
 use super::path::ContainerName;
-use super::turn::Counts;
+use super::reading::Counts;
 
 /// How a container is read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -192,7 +192,7 @@ impl Page for Board {
 /// # Errors
 /// When the checkpoints or the directory cannot be read.
 pub fn inspect(state: &Path, directory: &Path) -> Result<Vec<ContainerStatus>, StartError> {
-    let replayed = file::read(state).map_err(|error| StartError::State(error.to_string()))?;
+    let replayed = checkpoint_file::read(state).map_err(|error| StartError::State(error.to_string()))?;
     let mut saved = replayed.containers;
     let failed = |source| StartError::Directory { path: directory.to_owned(), source };
     let mut names = names(directory).map_err(failed)?;

@@ -198,12 +198,12 @@ async fn there_are_no_more_connections_than_memory_is_set_aside_for() {
         let sinks = Sink::each::<6>().await;
         let names = Names::new(&sinks.each_ref().map(|sink| sink.address));
         let connections = connections(&names, sinks[0].address, protocol);
-        for links in [4, 1] {
-            connections.links.store(links, Ordering::Relaxed);
+        for count in [4, 1] {
+            connections.connections.store(count, Ordering::Relaxed);
             for _ in 0..20 {
                 ask(&connections).await.unwrap();
             }
-            let settled = tokio::time::timeout(Duration::from_secs(20), are_open(&sinks, links));
+            let settled = tokio::time::timeout(Duration::from_secs(20), are_open(&sinks, count));
             settled.await.expect("as many as there is memory for");
         }
     }

@@ -11,8 +11,8 @@ use super::super::flight::{Landed, Portion, room_for};
 use super::super::isolation::Suspicion;
 use super::super::pace;
 use super::super::parked::Batch;
-use super::{Delivery, ROOM_CHECK};
-use crate::budget::Permit;
+use super::Delivery;
+use crate::budget::{Permit, ROOM_CHECK};
 use crate::obligation::{Obligation, Whereabouts};
 
 /// Small pieces of the backlog that travel in one request at most.
@@ -255,7 +255,7 @@ impl Delivery {
         let mut live = 0;
         let mut places = Vec::with_capacity(batch.pieces.len());
         batch.pieces.retain(|piece| {
-            let Some(place) = piece.send() else { return false };
+            let Some(place) = piece.begin_attempt() else { return false };
             live += if let Whereabouts::Memory(body) = &place { body.len() } else { 0 };
             places.push(place);
             true

@@ -1,4 +1,5 @@
-//! What follows from a backend's answer. `refused.rs` says what follows from a refusal.
+//! What follows from a backend's answer. What it does not take, whether it refuses it or asks to try again, goes on in
+//! `refused.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::super::parked::Batch;
 use super::flights::Flight;
 use super::{Delivery, Stats};
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
-use crate::export::{About, Outcome, Refusal, RetryKind};
+use crate::export::{About, BackendRefusal, Outcome, RetryKind};
 use crate::obligation::Obligation;
 
 /// A disk that did not give its data is asked again after this long.
@@ -121,7 +122,7 @@ impl Delivery {
                 self.complain(kind, &message, answered.sent);
                 match kind {
                     RetryKind::Ours | RetryKind::Unreachable => self.retry(answered.batch, kind, hint),
-                    RetryKind::Silent | RetryKind::Answered => self.tried_in_vain(answered, kind, hint, &message),
+                    RetryKind::Silent | RetryKind::Answered => self.tried_in_vain(answered, kind, hint),
                 }
             }
             Outcome::Refused(refusal) => self.refused(answered, refusal),
@@ -137,8 +138,8 @@ impl Delivery {
             Outcome::Retry { kind: RetryKind::Ours, .. } => return,
             Outcome::Retry { kind: RetryKind::Silent, .. } => Feedback::Silent,
             Outcome::Retry { kind: RetryKind::Answered, .. } => Feedback::Refused,
-            Outcome::Refused(Refusal { about: About::Unclear | About::Access, .. }) => Feedback::Refused,
-            Outcome::Refused(Refusal { about: About::Data | About::Size, .. }) | Outcome::Delivered { .. } => {
+            Outcome::Refused(BackendRefusal { about: About::Unclear | About::Access, .. }) => Feedback::Refused,
+            Outcome::Refused(BackendRefusal { about: About::Data | About::Size, .. }) | Outcome::Delivered { .. } => {
                 Feedback::Taken
             }
         };
@@ -224,7 +225,7 @@ impl Delivery {
     pub(super) fn retry(&mut self, mut batch: Batch, kind: RetryKind, hint: Option<Duration>) {
         Stats::add(&self.parts.stats.retries, 1);
         let now = Instant::now();
-        self.pace.failed(batch.suspicion.is_proven(), hint, now);
+        self.pace.failed(batch.suspicion.says_nothing_of_backend(), hint, now);
         batch.attempts = batch.attempts.saturating_add(1);
         batch.not_before = hint.map(|hint| now + self.pace.asked(hint));
         if hint.is_none() {
@@ -253,7 +254,7 @@ impl Delivery {
 
     /// Whether a batch is refused again and again while others are taken.
     pub(super) fn is_suspect(&self, batch: &Batch) -> bool {
-        batch.suspicion.is_shown(self.pace.usual_telling())
+        batch.suspicion.has_many_proofs(self.pace.usual_telling())
     }
 
     pub(super) fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
@@ -324,7 +325,7 @@ mod tests {
             let ticket: Arc<Ticket> = Arc::default();
             let obligation = Obligation::new(Bytes::from_static(b"abc"), items, &ticket, &account);
             let (account, seen) = (Arc::clone(&account), Arc::clone(&seen));
-            ticket.when_secured(Box::new(move |_| seen.lock().unwrap().push(account.books.figures())));
+            ticket.when_decided(Box::new(move |_| seen.lock().unwrap().push(account.books.figures())));
             obligation
         };
         finish_but(&[3, 4, 5].map(piece), 5, "five are bad");

@@ -1,4 +1,5 @@
-//! What follows from a refusal: wait, take the batch apart, or give an item up. The rules are in `isolation.rs`.
+//! What follows when a backend does not take a batch, because it refuses it or asks to try again: the batch waits, is
+//! taken apart, or is given up. The rules are in `isolation.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +11,22 @@ use weir_otlp::Part;
 use super::super::BackendState;
 use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
+use super::super::parked::Batch;
 use super::super::samples::Sample;
 use super::landing::{Answered, finish};
 use super::{Delivery, Parts};
 use crate::books::Fate;
-use crate::export::{About, Refusal, RetryKind};
-use crate::obligation::Obligation;
+use crate::export::{About, BackendRefusal, RetryKind, TOO_LARGE};
+use crate::obligation::{Obligation, Piece};
 
-/// The code under which an item is counted that is too large for any request.
-const TOO_LARGE: &str = "too_large";
+/// What an answer says against a batch. It is needed to give an item up: a backend that only asks to try again says
+/// nothing of the kind.
+#[derive(Clone, Copy)]
+struct Charge<'a> {
+    about: About,
+    code: &'a str,
+    message: &'a str,
+}
 
 /// A batch that is refused so many times more often than is usual is taken apart if nothing else is there to be sent.
 const OFTEN: f64 = 2.0;
@@ -32,19 +40,12 @@ impl Answered {
 impl Delivery {
     /// The backend asked to try again, or did not answer. A batch that it never takes, although it takes everything
     /// else, is taken apart, so that its neighbours in the request do not wait with it.
-    pub(super) fn tried_in_vain(
-        &mut self,
-        mut answered: Answered,
-        kind: RetryKind,
-        hint: Option<Duration>,
-        message: &str,
-    ) {
+    pub(super) fn tried_in_vain(&mut self, mut answered: Answered, kind: RetryKind, hint: Option<Duration>) {
         let step = self.suspect(&mut answered, None, None);
-        let is_proven = answered.batch.suspicion.is_proven();
         match step {
             Step::Halve => {
-                self.pace.failed(is_proven, hint, Instant::now());
-                self.split(answered, None, hint, "retry", message);
+                self.pace.failed(answered.batch.suspicion.says_nothing_of_backend(), hint, Instant::now());
+                self.split(answered, None, hint);
             }
             Step::Wait | Step::Reject => self.wait(answered, kind, hint),
         }
@@ -52,7 +53,7 @@ impl Delivery {
 
     /// The backend refused a batch in words that do not ask for another attempt. Nothing of it is given up unless the
     /// backend takes something else.
-    pub(super) fn refused(&mut self, mut answered: Answered, refusal: Refusal) {
+    pub(super) fn refused(&mut self, mut answered: Answered, refusal: BackendRefusal) {
         let now = Instant::now();
         let bytes = answered.batch.bytes;
         let about = match refusal.about {
@@ -64,14 +65,14 @@ impl Delivery {
         }
         let step = self.suspect(&mut answered, Some(refusal.about), Some(about));
         if self.pace.took_nothing_since(answered.sent) {
-            self.judge(&refusal, step, answered.batch.suspicion.is_grounded(), now);
+            self.judge(&refusal, step, answered.batch.suspicion.has_own_proof(), now);
         }
-        let Refusal { code, message, hint, .. } = refusal;
+        let BackendRefusal { code, message, hint, .. } = refusal;
         match step {
             Step::Wait => self.wait(answered, RetryKind::Answered, hint),
             Step::Halve => {
-                self.pace.failed(answered.batch.suspicion.is_proven(), hint, now);
-                self.split(answered, Some(about), hint, &code, &message);
+                self.pace.failed(answered.batch.suspicion.says_nothing_of_backend(), hint, now);
+                self.split(answered, Some(Charge { about, code: &code, message: &message }), hint);
             }
             Step::Reject if about == About::Size => self.reject(answered, TOO_LARGE.to_owned(), &message),
             Step::Reject => self.reject(answered, code, &message),
@@ -82,7 +83,7 @@ impl Delivery {
     fn wait(&mut self, answered: Answered, kind: RetryKind, hint: Option<Duration>) {
         if self.has_no_place_for(&answered.batch) && self.put_off(&answered, hint) {
             Stats::add(&self.parts.stats.retries, 1);
-            return self.pace.failed(answered.batch.suspicion.is_proven(), hint, Instant::now());
+            return self.pace.failed(answered.batch.suspicion.says_nothing_of_backend(), hint, Instant::now());
         }
         self.retry(answered.batch, kind, hint);
     }
@@ -97,41 +98,42 @@ impl Delivery {
         let suspicion = &mut answered.batch.suspicion;
         suspicion.refused(words, self.traffic);
         if is_mixed {
-            suspicion.is_no_sign();
+            suspicion.excuse_backend();
         }
-        if !suspicion.is_grounded() {
+        if !suspicion.has_own_proof() {
             self.traffic.doubt();
         }
         let evidence = self.evidence(about, can_be_split);
         match answered.batch.suspicion.step(evidence) {
-            Step::Wait if is_mixed || (can_be_split && self.needs_room(&answered.batch)) => Step::Halve,
-            // Where nothing else can leave, nothing else can be taken either. Then the neighbours have to show whether
-            // it is this batch.
-            Step::Wait if answered.batch.pieces.len() > 1 && self.pace.is_probing() && !self.has_fresh() => Step::Halve,
-            // Otherwise a few may be taken apart, in case everything that is asked with has something in it that is
-            // refused.
-            Step::Wait
-                if can_be_split
-                    && (self.pace.is_probing() || (fails_unusually && !self.has_fresh()))
-                    && self.probes.may_split() =>
-            {
-                Step::Halve
-            }
+            Step::Wait if is_mixed => Step::Halve,
+            Step::Wait if can_be_split && self.is_halved_without_proof(&answered.batch, fails_unusually) => Step::Halve,
             step => step,
         }
+    }
+
+    /// Whether a batch that could wait is taken apart all the same.
+    fn is_halved_without_proof(&mut self, batch: &Batch, fails_unusually: bool) -> bool {
+        let (is_probing, nothing_else_leaves) = (self.pace.is_probing(), !self.has_fresh());
+        // Where nothing else can leave, nothing else can be taken either. Then the neighbours have to show whether it is
+        // this batch.
+        let neighbours_decide = batch.pieces.len() > 1 && is_probing && nothing_else_leaves;
+        // Otherwise a few may be taken apart, in case everything that is asked with has something in it that is
+        // refused.
+        let may_be_one_of_few = is_probing || (fails_unusually && nothing_else_leaves);
+        self.needs_room(batch) || neighbours_decide || (may_be_one_of_few && self.probes.may_split())
     }
 
     fn evidence(&self, about: Option<About>, can_be_split: bool) -> Evidence {
         Evidence { about, can_be_split, doubt: self.traffic.is_in_doubt(), usual_streak: self.pace.usual_streak() }
     }
 
-    /// What a refusal says of a backend that took nothing after it was sent this batch. `is_grounded`: others passed
+    /// What a refusal says of a backend that took nothing after it was sent this batch. `has_own_proof`: others passed
     /// where this batch did not, so the batch alone may be the cause, whatever the answer is about.
-    fn judge(&mut self, refusal: &Refusal, step: Step, is_grounded: bool, now: Instant) {
-        let Refusal { about, code, message, hint } = refusal;
+    fn judge(&mut self, refusal: &BackendRefusal, step: Step, has_own_proof: bool, now: Instant) {
+        let BackendRefusal { about, code, message, hint } = refusal;
         match about {
             About::Access => {
-                if !is_grounded {
+                if !has_own_proof {
                     self.pace.shut_out(*hint, now);
                     self.concurrency.unreachable();
                 }
@@ -154,12 +156,11 @@ impl Delivery {
         }
     }
 
-    /// Sends the batch again in two halves, not before `hint`, unless it is proven that this is for something in the
-    /// batch alone.
-    fn split(&mut self, answered: Answered, about: Option<About>, hint: Option<Duration>, code: &str, message: &str) {
+    /// Sends the batch again in two halves, not before `hint`, unless the refusal says nothing of the backend.
+    fn split(&mut self, answered: Answered, charge: Option<Charge<'_>>, hint: Option<Duration>) {
         let Answered { mut batch, bodies, sent, number } = answered;
         let suspicion = batch.suspicion.of_parts();
-        let asked = hint.filter(|_| !batch.suspicion.is_proven());
+        let asked = hint.filter(|_| !batch.suspicion.says_nothing_of_backend());
         if batch.pieces.len() == 1 {
             if self.room() <= self.places_for_fresh() / 2 {
                 // Its parts would need more places than there are, or the last ones.
@@ -168,7 +169,7 @@ impl Delivery {
             match split_piece(&batch.pieces[0], &bodies[0], &self.parts) {
                 Split::Halves(pieces) => batch.pieces = pieces,
                 Split::SingleItem => {
-                    return self.alone(Answered { batch, bodies, sent, number }, about, hint, code, message);
+                    return self.alone(Answered { batch, bodies, sent, number }, charge, hint);
                 }
                 Split::NoMemory => return self.retry(batch, RetryKind::Ours, hint),
             }
@@ -191,18 +192,11 @@ impl Delivery {
     }
 
     /// What was to be halved is a single item, although it counts as more.
-    fn alone(
-        &mut self,
-        mut answered: Answered,
-        about: Option<About>,
-        hint: Option<Duration>,
-        code: &str,
-        message: &str,
-    ) {
-        let evidence = self.evidence(about, false);
-        match answered.batch.suspicion.step(evidence) {
-            Step::Reject => self.reject(answered, code.to_owned(), message),
-            Step::Wait | Step::Halve => self.retry(answered.batch, RetryKind::Answered, hint),
+    fn alone(&mut self, mut answered: Answered, charge: Option<Charge<'_>>, hint: Option<Duration>) {
+        let evidence = self.evidence(charge.map(|charge| charge.about), false);
+        match (answered.batch.suspicion.step(evidence), charge) {
+            (Step::Reject, Some(Charge { code, message, .. })) => self.reject(answered, code.to_owned(), message),
+            _ => self.retry(answered.batch, RetryKind::Answered, hint),
         }
     }
 
@@ -247,6 +241,6 @@ pub(super) fn split_piece(piece: &Arc<Obligation>, body: &Bytes, parts: &Parts) 
     let [Some(first_bytes), Some(second_bytes)] = [&first, &second].map(make) else {
         return Split::NoMemory;
     };
-    let halves = [(first_bytes, u64::from(first.items())), (second_bytes, u64::from(second.items()))];
-    Split::Halves(piece.split(halves))
+    let half = |body, part: &Part<'_>| Piece { body, items: u64::from(part.items()) };
+    Split::Halves(piece.split([half(first_bytes, &first), half(second_bytes, &second)]))
 }

@@ -18,7 +18,7 @@ use super::refused::{Split, split_piece};
 use super::*;
 use crate::account;
 use crate::division::PIECE_BYTES;
-use crate::export::{About, Outcome, Refusal, RetryKind};
+use crate::export::{About, BackendRefusal, Outcome, RetryKind};
 use crate::obligation::Whereabouts;
 use crate::share::Share;
 use crate::simulation::payload;
@@ -276,12 +276,12 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
         let number = traffic.leaves();
         traffic.takes(number);
     }
-    assert!(batch.suspicion.is_shown(0.0));
+    assert!(batch.suspicion.has_many_proofs(0.0));
     delivery.parked.park(batch, now);
     delivery.pace.shut_out(None, now);
     for _ in 0..2 {
         let Some((probe, _)) = delivery.next_retry(now) else { panic!("one half, then the other") };
-        assert!(probe.pieces.len() == 1 && !probe.suspicion.is_shown(0.0));
+        assert!(probe.pieces.len() == 1 && !probe.suspicion.has_many_proofs(0.0));
         probe.pieces.iter().for_each(|piece| piece.withdraw());
     }
 }
@@ -297,7 +297,7 @@ async fn what_is_taken_apart_in_memory_is_paid_for() {
     let whole = Obligation::new(Bytes::from(body), 1000, &Arc::default(), delivery.account());
     let mut pieces = VecDeque::from([whole]);
     loop {
-        let Some(Whereabouts::Memory(body)) = pieces[0].send() else { panic!("it waits") };
+        let Some(Whereabouts::Memory(body)) = pieces[0].begin_attempt() else { panic!("it waits") };
         match split_piece(&pieces[0], &body, &delivery.parts) {
             Split::Halves(halves) => pieces.extend(halves),
             Split::SingleItem => panic!("{} pieces, and nobody pays for them", pieces.len()),
@@ -328,7 +328,7 @@ fn a_piece_costs_no_more_than_is_set_aside() {
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
     const HINT: Duration = Duration::from_secs(30);
-    let ask = |about, hint| Refusal { about, code: "400".into(), message: "later".into(), hint };
+    let ask = |about, hint| BackendRefusal { about, code: "400".into(), message: "later".into(), hint };
     for (pieces, spans, items, memory) in [(2, 1, 1, 1 << 20), (1, 2, 2, 1 << 20), (1, 2, 2, 0), (1, 1, 2, 1 << 20)] {
         let (account, now) = (with_backlog(), Instant::now());
         let mut delivery = idle(Arc::clone(&account));
@@ -338,7 +338,7 @@ async fn what_is_taken_apart_waits_as_long_as_the_backend_asks() {
         let client = Arc::default();
         let piece = |_| Obligation::new(body.clone(), items, &client, &account);
         let batch = delivery.batch((0..pieces).map(piece).collect());
-        batch.pieces.iter().for_each(|piece| _ = piece.send());
+        batch.pieces.iter().for_each(|piece| _ = piece.begin_attempt());
         let bodies = vec![body.clone(); batch.pieces.len()];
         delivery.refused(Answered { batch, bodies, sent: now, number: 1 }, ask(About::Data, Some(HINT)));
         assert!(delivery.parked.next_due() >= Some(now + HINT), "{pieces} of {spans}: {:?}", delivery.parked);
@@ -364,7 +364,7 @@ async fn a_hint_for_what_is_refused_where_others_pass_is_for_that_alone() {
         for batch in throttled.drain(..) {
             let number = delivery.traffic.leaves();
             let answered = Answered { batch, bodies: vec![Bytes::new()], sent: Instant::now(), number };
-            delivery.tried_in_vain(answered, RetryKind::Answered, HINT, "429");
+            delivery.tried_in_vain(answered, RetryKind::Answered, HINT);
         }
         assert_eq!(delivery.pace.is_probing(), !others_pass);
         tokio::time::advance(Duration::from_secs(60)).await;
@@ -392,7 +392,7 @@ async fn neighbours_of_what_the_backend_throttles_leave_without_it() {
         let number = delivery.traffic.leaves();
         let bodies = vec![Bytes::new(); batch.pieces.len()];
         let answered = Answered { batch, bodies, sent: Instant::now(), number };
-        delivery.tried_in_vain(answered, RetryKind::Answered, Some(HINT), "429");
+        delivery.tried_in_vain(answered, RetryKind::Answered, Some(HINT));
         let due = delivery.parked.next_due().unwrap();
         tokio::time::advance(HINT * 100).await;
         batch = delivery.parked.pop_due(Instant::now()).unwrap();
@@ -414,7 +414,7 @@ async fn what_is_refused_where_others_pass_begins_no_outage() {
     let obligation = Obligation::new(Bytes::from_static(b"a script"), 1, &Arc::default(), &account);
     let mut batch = delivery.batch(vec![obligation]);
     for begins in [true, false, false] {
-        let refusal = Refusal { about: About::Access, code: "403".into(), message: String::new(), hint: None };
+        let refusal = BackendRefusal { about: About::Access, code: "403".into(), message: String::new(), hint: None };
         let number = delivery.traffic.leaves();
         delivery.refused(Answered { batch, bodies: vec![Bytes::new()], sent: Instant::now(), number }, refusal);
         assert_eq!(delivery.pace.is_probing(), begins);

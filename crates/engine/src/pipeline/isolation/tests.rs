@@ -30,7 +30,7 @@ fn send(about: Option<About>, batches: Vec<Vec<u32>>, most: u64, mut refuses: im
             continue;
         }
         suspicion.refused(about, traffic);
-        if !suspicion.is_grounded() {
+        if !suspicion.has_own_proof() {
             traffic.doubt();
         }
         let (can_be_split, doubt) = (batch.len() > 1, traffic.is_in_doubt());
@@ -219,12 +219,12 @@ fn what_left_before_a_refusal_proves_nothing_when_it_is_taken_after_it() {
         suspicion.refused(Some(About::Data), traffic);
         traffic.doubt();
         traffic.takes(number);
-        assert!(!suspicion.is_grounded() && traffic.is_in_doubt());
+        assert!(!suspicion.has_own_proof() && traffic.is_in_doubt());
     }
     let late = traffic.leaves();
     traffic.takes(late);
     suspicion.refused(Some(About::Data), traffic);
-    assert!(suspicion.is_grounded() && !traffic.is_in_doubt());
+    assert!(suspicion.has_own_proof() && !traffic.is_in_doubt());
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn failures_prove_nothing_about_the_data() {
     let mut suspicion = Suspicion::default();
     (0..50).for_each(|number| suspicion.refused(None, after(number)));
     suspicion.refused(Some(About::Data), after(51));
-    assert!(!suspicion.is_grounded());
+    assert!(!suspicion.has_own_proof());
 }
 
 /// Whether an item is given up that a backend refuses by chance, this often, until it takes it.

@@ -8,12 +8,16 @@ use weir_testkit::{Operation, SimFs};
 use super::super::{FAILURE_COUNTS, Io, Opened, Store};
 use super::*;
 use crate::account::JournalQueue;
-use crate::obligation::Obligation;
+use crate::obligation::{Obligation, Piece};
 use crate::share::Share;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR_MS: u64 = 3600 * 1000;
 const NOW_MS: u64 = 1_700_000_000_000;
+
+fn halves() -> [Piece; 2] {
+    [("sp", 3), ("ans", 4)].map(|(text, items)| Piece { body: Bytes::from_static(text.as_bytes()), items })
+}
 
 /// The journal on this disk, opened by a process that has no pipelines.
 fn start(disk: &SimFs, fsync: Fsync) -> (Store, Writer) {
@@ -180,8 +184,7 @@ async fn a_part_that_is_written_again_survives_a_loss_of_power_as_the_whole_did(
         let share = Share::new(100_000, Instant::now());
         let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue)));
         account.books.recover(7);
-        let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];
-        for part in Obligation::stored(entry, &account).split(halves) {
+        for part in Obligation::stored(entry, &account).split(halves()) {
             let deposit = part.rewrite(Bytes::from_static(b"part")).unwrap();
             writer.commit(std::iter::once(deposit));
         }
@@ -208,8 +211,7 @@ async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
     account.books.keep(7);
     disk.set_capacity(Some(disk.used() + 1000));
 
-    let halves = [(Bytes::from_static(b"sp"), 3), (Bytes::from_static(b"ans"), 4)];
-    let [first, _second] = &*Obligation::stored(entry, &account).split(halves) else { panic!("two") };
+    let [first, _second] = &*Obligation::stored(entry, &account).split(halves()) else { panic!("two") };
     writer.commit(first.rewrite(Bytes::from_static(b"part")).into_iter());
     assert_eq!((account.backlog().items, account.books.figures().dropped.len()), (14, 0), "nothing has gone");
     assert!(first.is_owed() && !store.may_rewrite() && !store.has_failed());
@@ -217,7 +219,7 @@ async fn a_part_that_is_written_again_costs_no_other_data_on_a_full_disk() {
     let (client, mut deposits) = (Arc::default(), Vec::new());
     Obligation::new(Bytes::from_static(b"new spans"), 2, &client, &account).deposit(&mut deposits);
     writer.commit(deposits.into_iter());
-    assert!(client.is_secured() && !client.was_withdrawn(), "what is new has its place");
+    assert!(client.is_decided() && !client.was_withdrawn(), "what is new has its place");
     assert!(account.books.figures().dropped.contains_key("disk_full"), "at the price of what is old");
     tokio::time::advance(REWRITE_AGAIN).await;
     assert!(store.may_rewrite());

@@ -103,6 +103,12 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgeme
     if let Some(damaged @ 1..) = kpis.lines.as_ref().map(|lines| lines.damaged) {
         failures.push(format!("{damaged} records are not whole lines: cut, or put together wrongly"));
     }
+    // Files may be deleted before anybody could read them, but not most of them, unless the agent was away.
+    let unread = kpis.lines.as_ref().map_or(0, |lines| lines.deleted_unread);
+    if trial.kills.is_none() && unread > kpis.accepted / 2 {
+        let written = kpis.accepted;
+        failures.push(format!("{unread} of {written} lines were deleted unread: more than half"));
+    }
     let foreign: u64 = judgements.iter().map(|judgement| judgement.foreign).sum();
     if foreign > 0 {
         failures.push(format!("{foreign} lines arrived that nobody wrote"));

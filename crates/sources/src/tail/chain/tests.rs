@@ -1,8 +1,10 @@
+mod kubelet;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::kubelet::{Kubelet, Reader};
+use self::kubelet::{Kubelet, Reader};
 use super::*;
 
 fn name(text: &str) -> LogName {

@@ -6,7 +6,7 @@ use crate::tail::identity::FileId;
 use crate::tail::path::LogName;
 
 /// What is saved of container `pod`, read up to `offset`.
-pub(super) fn saved(pod: &str, offset: u64) -> Saved {
+pub(in crate::tail) fn saved(pod: &str, offset: u64) -> Saved {
     let mut chain = Chain::default();
     let name = |name| LogName::parse(name).unwrap();
     let id = |inode| FileId { device: 1, inode, born: u64::MAX - inode };

@@ -50,34 +50,19 @@ impl Container {
         let is_rotated = |number: &u64| output.chain.link(*number).is_some_and(|link| link.name.rotated.is_some());
         let rotations = live.iter().filter(|number| is_rotated(number)).count() as u64;
         output.forget_closed();
-        let mut look = Look { has_links, ..Look::default() };
         let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
-        {
-            let mut progress = self.progress();
-            progress.rotations += rotations;
-            progress.unreported_rotations += rotations;
-            progress.lost.add(&lost);
-        }
+        self.progress().saw(rotations, &lost);
         self.take_stock(&mut output);
         self.spare_descriptors(&mut output);
         let known = output.chain.links().len();
         // More may be known than is there. If there is no memory for that, the next look waits for it.
         let is_unpaid = output.pay_for(known).is_err();
+        let is_unsettled = is_unpaid || output.is_unsettled(listing.is_empty());
+        output.listed = changed.filter(|_| !is_unsettled && !has_links);
         let links = output.chain.links();
-        look.is_over = listing.is_empty() && links.is_empty();
-        let last = links.len().saturating_sub(1);
-        let is_unsettled = |(index, link): (usize, &Link)| {
-            let is_live = index == last && link.state == State::Present;
-            !is_live && !output.chain.is_final(link.number)
-        };
-        // What is lost is counted soon, even if the container is being read now.
-        look.is_unsettled = is_unpaid
-            || (listing.is_empty() && !links.is_empty())
-            || links.iter().enumerate().any(is_unsettled)
-            || !output.gone().is_empty();
-        look.is_unread = links.iter().any(|link| output.is_unread(link));
-        output.listed = changed.filter(|_| !look.is_unsettled && !has_links);
-        Ok(look)
+        let is_unread = links.iter().any(|link| output.is_unread(link));
+        let is_over = listing.is_empty() && links.is_empty();
+        Ok(Look { is_unread, is_unsettled, is_over, has_links, is_unchanged: false })
     }
 
     /// Whether the directory and the sizes of its files are as the last look left them, so that another one would show

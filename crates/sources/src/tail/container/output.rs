@@ -18,11 +18,11 @@ use crate::tail::status::Losses;
 #[derive(Debug)]
 pub(in crate::tail) struct Output {
     pub(in crate::tail) chain: Chain,
-    /// By the number of their link.
+    /// Open files, by the number of their link.
     pub(in crate::tail) open: BTreeMap<u64, Content>,
-    /// As far as lines have told them.
+    /// The formats of files, by the number of their link, as far as lines have told them.
     pub(in crate::tail) formats: BTreeMap<u64, Option<Format>>,
-    /// A request that is larger was refused.
+    /// No request of the next turn is larger, because a larger one was refused. It grows again with each turn that is safe.
     pub(in crate::tail) most_bytes: Option<usize>,
     /// Lines that the last turn kept back for a stack trace.
     pub(in crate::tail) kept_back: KeptBack,
@@ -63,7 +63,7 @@ impl Output {
         }
     }
 
-    /// Files that grew have longer heads.
+    /// Takes the head of a file again, because the file may have grown since its head was short.
     pub(super) fn renew_head(&mut self, number: u64) {
         let is_short = |link: &&Link| usize::from(link.head.length) < PRINT_BYTES;
         if self.chain.link(number).filter(is_short).is_some()
@@ -107,6 +107,18 @@ impl Output {
         // Even of one that was read as far as it was seen, the end has to be known before the next one is read.
         let is_left = |link: &&Link| !self.chain.is_read(link);
         self.chain.links().iter().filter(is_gone).filter(is_left).map(|link| link.number).collect()
+    }
+
+    /// Whether a look left something open, so that the next one comes soon. `is_empty`: the directory has no files.
+    pub(super) fn is_unsettled(&self, is_empty: bool) -> bool {
+        let links = self.chain.links();
+        let last = links.len().saturating_sub(1);
+        let is_open = |(index, link): (usize, &Link)| {
+            let is_live = index == last && link.state == State::Present;
+            !is_live && !self.chain.is_final(link.number)
+        };
+        // What is lost is counted soon, even if the container is being read now.
+        (is_empty && !links.is_empty()) || links.iter().enumerate().any(is_open) || !self.gone().is_empty()
     }
 
     /// The file that is read next.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::tail::reading::Counts;
 use crate::tail::status::{Activity, Lag, Losses, Stuck};
-use crate::tail::turn::Counts;
 
 /// How a container is read, since the process started.
 #[derive(Debug, Default)]
@@ -65,6 +65,13 @@ impl Progress {
     /// Some of it became safe, and there may be more.
     pub(in crate::tail) fn has_read(&mut self) {
         self.waits_since = Some(Instant::now());
+    }
+
+    /// What a look found: files that were rotated since the last one, and what is lost.
+    pub(super) fn saw(&mut self, rotations: u64, lost: &Losses) {
+        self.rotations += rotations;
+        self.unreported_rotations += rotations;
+        self.lost.add(lost);
     }
 
     /// Whether something is not in the log and the totals yet.

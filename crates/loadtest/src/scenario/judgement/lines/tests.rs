@@ -13,13 +13,18 @@ use crate::sink::SinkReport;
 /// One container that wrote ten lines to its standard output, of which the first two are in no file any more; `seen`
 /// arrived.
 fn judged(seen: &[(u64, u64)], held: f64) -> Judgement {
-    let stream = |name: &str, lines: u64, deleted: serde_json::Value| json!({"stream": name, "lines": lines, "split_lines": 0, "deleted_lines": 2, "deleted": deleted});
+    judged_without(2, seen, held)
+}
+
+/// The same when more lines are in no file any more.
+fn judged_without(deleted: u64, seen: &[(u64, u64)], held: f64) -> Judgement {
+    let stream = |name: &str, lines: u64, ranges: serde_json::Value| json!({"stream": name, "lines": lines, "split_lines": 0, "deleted_lines": deleted, "deleted": ranges});
     let manifest = json!({
         "seconds": 1.0, "format": "cri", "shape": "plain", "line_bytes": 200, "seed": 0, "lines": 10, "bytes": 2_000_000,
         "cpu_seconds": 0.0, "bottleneck": null, "containers": [{
             "number": 0, "namespace": "n", "pod": "p", "uid": "u", "container": "c", "bytes": 2_000_000, "restarts": 0,
             "rotations": 1, "files": 2, "files_deleted": 1, "inodes_reused": 0,
-            "streams": [stream("stdout", 10, json!([[1, 2]])), stream("stderr", 0, json!([]))],
+            "streams": [stream("stdout", 10, json!([[1, deleted]])), stream("stderr", 0, json!([]))],
         }],
     });
     let received: u64 = seen.iter().map(|(first, last)| last - first + 1).sum();
@@ -54,7 +59,7 @@ fn sinks_that_were_the_limit_are_named() {
 }
 
 #[test]
-fn lines_that_were_deleted_unread_fail_nothing_and_others_do() {
+fn a_few_lines_that_were_deleted_unread_fail_nothing_and_others_do() {
     let whole = judged(&[(1, 10)], 0.0);
     assert!(whole.failures.is_empty(), "{:?}", whole.failures);
     assert_eq!((whole.kpis.accepted, whole.kpis.exported, whole.kpis.accepted_per_s), (10, 10, 5.0));
@@ -63,6 +68,9 @@ fn lines_that_were_deleted_unread_fail_nothing_and_others_do() {
     let unread = judged(&[(3, 10)], 0.0);
     assert!(unread.failures.is_empty(), "{:?}", unread.failures);
     assert_eq!((unread.kpis.lost, unread.kpis.lines.unwrap().deleted_unread), (0, 2));
+
+    let most_unread = judged_without(6, &[(7, 10)], 0.0);
+    assert_eq!(most_unread.failures, ["6 of 10 lines were deleted unread: more than half"]);
 
     let lost = judged(&[(1, 4), (8, 10)], 0.0);
     assert_eq!((lost.kpis.lost, lost.failures.len()), (3, 1));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::tail::line::Format;
-use crate::tail::turn::{LONGEST, WINDOW};
+use crate::tail::reading::{LONGEST, WINDOW};
 
 const ROUNDS: u32 = if cfg!(debug_assertions) { 1 } else { 200 };
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Replay, Replayed, encode_header};
+use super::checkpoint::{self, Replay, Replayed, encode_header};
 
 const NAME: &str = "positions";
 const NEW_NAME: &str = "positions.new";
@@ -25,7 +25,7 @@ pub(crate) enum Error {
     #[error(
         "cannot read {path}: its version is {version}, not {}; run the version of weir that wrote it, or remove the \
              file to read all logs as on a first start",
-        super::VERSION
+        checkpoint::VERSION
     )]
     Version { path: PathBuf, version: u32 },
     #[error("cannot use {path}: it is not a file of its own; remove it")]

@@ -1,9 +1,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use super::super::tests::saved;
-use super::super::{encode, encode_removal};
 use super::*;
+use crate::tail::checkpoint::tests::saved;
+use crate::tail::checkpoint::{encode, encode_removal};
 
 /// LOG-26: a new file is told from one that was there before; its id stays.
 #[test]
@@ -47,7 +47,7 @@ fn a_checkpoint_file_has_one_owner() {
 fn a_torn_end_is_cut_off() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(NAME);
-    let header = super::super::encode_header("x");
+    let header = encode_header("x");
     let torn = encode(&saved("b", 2));
     fs::write(&path, [&header, &encode(&saved("a", 1)), &torn[..torn.len() - 1]].concat()).unwrap();
     let (mut checkpoints, replayed) = CheckpointFile::open(dir.path(), "y").unwrap();

@@ -9,14 +9,14 @@ use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::container::Container;
-use super::offer::{End, PAUSE, REST, turn};
 use super::shared::Shared;
+use super::turn::{End, PAUSE, REST, turn};
 
 /// Turns that are under way at once. Each holds what it read until that is safe.
 const TURNS: usize = 32;
 
 /// Gives turns to containers, first come, first served.
-pub(super) struct Reader {
+pub(super) struct Turns {
     shared: Arc<Shared>,
     ready: mpsc::UnboundedReceiver<Arc<Container>>,
     turns: JoinSet<End>,
@@ -26,7 +26,7 @@ pub(super) struct Reader {
     resting: VecDeque<(Instant, Arc<Container>)>,
 }
 
-impl Reader {
+impl Turns {
     pub(super) fn new(shared: Arc<Shared>, ready: mpsc::UnboundedReceiver<Arc<Container>>) -> Self {
         Self { shared, ready, turns: JoinSet::new(), active: HashMap::new(), resting: VecDeque::new() }
     }
