@@ -1,16 +1,20 @@
-//! Decoding helpers: a YAML node with its field path, and a mapping whose fields are taken one by one.
+//! Decoding helpers: a YAML node with its field path, and a mapping whose fields are taken one by one (`fields`).
 //!
 //! Everything that can be said about any document is said here: wrong type, missing field, unknown field with "did you
 //! mean". A node knows this from its table. In debug builds, code that reads anything but what the table says panics. A
 //! node without a table gives what it is asked for. This module knows no kind and no field by name.
+
+mod fields;
 
 use std::fmt::Write as _;
 use std::rc::Rc;
 
 use crate::diagnostic::{Diagnostic, Excerpt, Findings, Place, quoted, quoted_key};
 use crate::document::suggest;
-use crate::document::table::{Api, Field, Object, Older, Type, Version};
+use crate::document::table::{Api, Object, Type, Version};
 use crate::document::yaml::{At, Content, Entry, Yaml};
+
+pub(crate) use fields::Fields;
 
 /// Longest key that is written into a field path as it is, in bytes.
 const MAX_PLAIN_KEY: usize = 63;
@@ -126,6 +130,20 @@ impl<'a> Node<'a> {
         matches!(&self.yaml.content, Content::Text(text) if text.is_empty())
     }
 
+    /// Whether it is an empty text, or a mapping with no text but empty ones, and with nothing else.
+    fn says_nothing(&self) -> bool {
+        let is_empty = |yaml: &Yaml| match &yaml.content {
+            Content::Null => true,
+            Content::Text(text) => text.is_empty(),
+            _ => false,
+        };
+        match (self.of, &self.yaml.content) {
+            (Type::Object(_), Content::Map(entries)) => entries.iter().all(|entry| is_empty(&entry.value)),
+            (Type::Text(_), _) => is_empty(self.yaml),
+            _ => false,
+        }
+    }
+
     /// A string that is one of the names of the table, which are these.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let Type::OneOf(what, names) = self.of else { return None };
@@ -207,7 +225,7 @@ impl<'a> Node<'a> {
     pub(crate) fn fields(&self) -> Option<Fields<'a>> {
         self.expect(matches!(self.of, Type::Object(_)));
         let entries = self.entries()?;
-        Some(Fields { node: self.clone(), entries, taken: Vec::new() })
+        Some(Fields::new(self.clone(), entries))
     }
 
     /// Checks a node that nobody reads against the table, all the way down.
@@ -270,119 +288,6 @@ impl<'a> Node<'a> {
         let place = self.place().hidden();
         self.findings.push(Diagnostic::error(&place, format!("found {found}")).expected(expected));
         None
-    }
-}
-
-/// A mapping whose fields are asked for by name. [`finish`](Self::finish) checks those nobody asked for.
-pub(crate) struct Fields<'a> {
-    node: Node<'a>,
-    entries: &'a [Entry],
-    taken: Vec<&'static str>,
-}
-
-impl<'a> Fields<'a> {
-    pub(crate) fn findings(&self) -> &'a Findings {
-        self.node.findings
-    }
-
-    /// The field's node; nothing when it is absent or null, or the version of the document has no such field.
-    pub(crate) fn optional(&mut self, name: &'static str) -> Option<Node<'a>> {
-        self.taken.push(name);
-        let Type::Object(_) = self.node.of else { return self.child(name, Type::Any) };
-        self.node.expect(self.table().any(|field| field.name == name));
-        let field = self.table().find(|field| field.name == name)?;
-        self.given(field, field.key(self.node.api.version)?)
-    }
-
-    /// The field's node; reports it when it is absent or null.
-    pub(crate) fn required(&mut self, name: &'static str) -> Option<Node<'a>> {
-        let found = self.optional(name);
-        let field = self.table().find(|field| field.name == name);
-        self.node.expect(field.is_some_and(|field| field.required));
-        if found.is_none() {
-            self.report_missing(field.and_then(|field| field.key(self.node.api.version)).unwrap_or(name));
-        }
-        found
-    }
-
-    /// The mapping itself.
-    pub(crate) fn node(&self) -> &Node<'a> {
-        &self.node
-    }
-
-    /// Reports every field that is not known, and checks those that nobody asked for.
-    pub(crate) fn finish(self) {
-        self.unknown(|_| true).for_each(|entry| self.report_unknown(entry, "unknown field"));
-        let is_checked =
-            |field: &&Field| !self.taken.contains(&field.name) || field.key(self.node.api.version).is_none();
-        self.table().filter(is_checked).for_each(|field| self.check(field));
-    }
-
-    /// For a mapping that others write to as well: reports what starts with `ours` and is not known. What belongs to
-    /// others only has to be text.
-    pub(crate) fn finish_ours(self, ours: &str) {
-        self.unknown(|key| key.starts_with(ours)).for_each(|entry| self.report_unknown(entry, "unknown annotation"));
-        for entry in self.unknown(|key| !key.starts_with(ours)) {
-            self.node.child(entry, Type::Any).string();
-        }
-    }
-
-    fn table(&self) -> impl Iterator<Item = &'static Field> + use<> {
-        let object = if let Type::Object(object) = self.node.of { Some(object) } else { None };
-        object.into_iter().flat_map(Object::fields)
-    }
-
-    fn given(&self, field: &Field, key: &str) -> Option<Node<'a>> {
-        let node = self.child(key, field.of)?;
-        let secret = field.secret.unwrap_or(node.secret);
-        let opposite = field.is_opposite(self.node.api.version);
-        Some(Node { secret, opposite, active: field.active, ..node })
-    }
-
-    fn child(&self, key: &str, of: Type) -> Option<Node<'a>> {
-        let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        (!matches!(entry.value.content, Content::Null)).then(|| self.node.child(entry, of))
-    }
-
-    fn check(&self, field: &Field) {
-        let Some(key) = field.key(self.node.api.version) else {
-            if let (Older::Missing, Some(node)) = (field.older, self.given(field, field.name)) {
-                let Api { group, version } = self.node.api;
-                let diagnostic = node.error(format!("{} is not available in {}", field.name, version.name()));
-                let expected = format!("apiVersion {group}/{}", Version::V1Beta1.name());
-                self.node.findings.push(diagnostic.expected(expected));
-            }
-            return;
-        };
-        match self.given(field, key) {
-            Some(node) => node.check(),
-            None if field.required => self.report_missing(key),
-            None => {}
-        }
-    }
-
-    fn unknown(&self, of: impl Fn(&str) -> bool) -> impl Iterator<Item = &'a Entry> {
-        let is_known = |entry: &Entry| {
-            self.table().any(|field| {
-                let missing = matches!(field.older, Older::Missing) && field.name == entry.key;
-                missing || field.key(self.node.api.version).is_some_and(|key| key == entry.key)
-            })
-        };
-        self.entries.iter().filter(move |entry| of(&entry.key) && !is_known(entry))
-    }
-
-    fn report_missing(&self, key: &str) {
-        let place = Place { field: child_field(&self.node.place.field, key), ..self.node.place().hidden() };
-        self.node.findings.push(Diagnostic::error(&place, "is required"));
-    }
-
-    fn report_unknown(&self, entry: &Entry, message: &str) {
-        let field = child_field(&self.node.place.field, &entry.key);
-        let place = place_at(self.node.place.file.clone(), entry.key_at, field, Excerpt::Key);
-        let known: Vec<_> = self.table().filter_map(|field| field.key(self.node.api.version)).collect();
-        let nothing_to_say = self.node.findings.is_full() || known.is_empty();
-        let expected = if nothing_to_say { String::new() } else { suggest::one_of(&known, &entry.key) };
-        self.node.findings.push(Diagnostic::error(&place, message).expected(expected));
     }
 }
 

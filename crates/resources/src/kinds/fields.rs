@@ -5,18 +5,13 @@ mod output;
 mod pipeline;
 
 use crate::document::table::Type::{Any, Count, List, Map, OneOf, Text};
-use crate::document::table::{Field, Object, Type, names};
+use crate::document::table::{Field, Group, Object, Rule, Type, names};
 use crate::kinds::telemetry::SERVICE_ENRICHMENTS;
 
 pub(crate) use pipeline::{LOG_PIPELINE, METRIC_PIPELINE, TRACE_PIPELINE};
 
 const STRING: Type = Text("string");
 const DURATION: Type = Text("[duration](#sizes-and-durations)");
-
-/// A mapping that is documented where it stands.
-const fn plain(fields: &'static [&'static [Field]]) -> Object {
-    Object { name: "", fields }
-}
 
 const API_VERSION: Field = Field::new("apiVersion", STRING, "").required();
 const KIND: Field = Field::new("kind", STRING, "").required();
@@ -60,7 +55,7 @@ const SERVER: &[Field] = &[
     Field::new("selfLink", Any, ""),
 ];
 
-pub(crate) const SECRET: Object = plain(&[&[
+pub(crate) const SECRET: Object = Object::plain(&[&[
     API_VERSION,
     KIND,
     metadata(&SECRET_METADATA),
@@ -70,17 +65,21 @@ pub(crate) const SECRET: Object = plain(&[&[
     Field::new("type", Any, "Accepted and ignored."),
     Field::new("immutable", Any, "Accepted and ignored."),
 ]]);
-const SECRET_METADATA: Object = plain(&[
-    &[NAME, namespace("Part of the name.").default("`default`"), LABELS, annotations(&NO_ANNOTATIONS)],
+const SECRET_METADATA: Object = Object::plain(&[
+    &[NAME, namespace("Part of the name.").default("default"), LABELS, annotations(&NO_ANNOTATIONS)],
     SERVER,
 ]);
-const NO_ANNOTATIONS: Object = plain(&[]);
+const NO_ANNOTATIONS: Object = Object::plain(&[]).open();
 
 /// As `kubectl get -o yaml` prints several documents.
-pub(crate) const LIST: Object =
-    plain(&[&[API_VERSION, KIND, Field::new("items", List(&Any), "").required(), Field::new("metadata", Any, "")]]);
+pub(crate) const LIST: Object = Object::plain(&[&[
+    API_VERSION,
+    KIND,
+    Field::new("items", List(&Any), "").required(),
+    Field::new("metadata", Any, ""),
+]]);
 
-pub(crate) const TELEMETRY: Object = plain(&[&[
+pub(crate) const TELEMETRY: Object = Object::plain(&[&[
     API_VERSION,
     KIND,
     metadata(&TELEMETRY_METADATA),
@@ -88,24 +87,25 @@ pub(crate) const TELEMETRY: Object = plain(&[&[
     STATUS,
 ]]);
 const TELEMETRY_METADATA: Object =
-    plain(&[&[NAME, namespace("Accepted and ignored."), LABELS, annotations(&TELEMETRY_ANNOTATIONS)], SERVER]);
-const TELEMETRY_ANNOTATIONS: Object = plain(&[&[Field::new(
+    Object::plain(&[&[NAME, namespace("Accepted and ignored."), LABELS, annotations(&TELEMETRY_ANNOTATIONS)], SERVER]);
+const TELEMETRY_ANNOTATIONS: Object = Object::plain(&[&[Field::new(
     "telemetry.kyma-project.io/service-enrichment",
     OneOf("way to enrich services", &names(&SERVICE_ENRICHMENTS)),
     "How `service.*` attributes are found: as the OpenTelemetry conventions say, or `service.name` alone. **Without any \
      Telemetry document it is `otel`**, as in the one that the Kyma module ships.",
 )
-.default("`kyma-legacy`")
-.public()]]);
+.default("kyma-legacy")
+.public()]])
+.open();
 
-const TELEMETRY_SPEC: Object = plain(&[&[
+const TELEMETRY_SPEC: Object = Object::plain(&[&[
     Field::new("trace", Type::Object(&TELEMETRY_TRACE), ""),
     Field::new("log", Type::Object(&TELEMETRY_TRACE), ""),
     Field::new("metric", Type::Object(&TELEMETRY_METRIC), ""),
     Field::new("enrichments", Type::Object(&ENRICHMENTS), ""),
 ]]);
-const TELEMETRY_TRACE: Object = plain(&[GATEWAY]);
-const TELEMETRY_METRIC: Object = plain(&[
+const TELEMETRY_TRACE: Object = Object::plain(&[GATEWAY]);
+const TELEMETRY_METRIC: Object = Object::plain(&[
     GATEWAY,
     &[
         COLLECTION_INTERVAL,
@@ -114,22 +114,20 @@ const TELEMETRY_METRIC: Object = plain(&[
         Field::new("istio", Type::Object(&COLLECTION), ""),
     ],
 ]);
-const COLLECTION: Object = plain(&[&[COLLECTION_INTERVAL.default("that of all")]]);
+const COLLECTION: Object = Object::plain(&[&[COLLECTION_INTERVAL.default_in_words("that of all")]]);
 const COLLECTION_INTERVAL: Field =
-    Field::new("collectionInterval", DURATION, "How often metrics are fetched; more than 0.")
-        .default("`30s`")
-        .inactive();
+    Field::new("collectionInterval", DURATION, "How often metrics are fetched; more than 0.").default("30s").inactive();
 
 const GATEWAY: &[Field] = &[Field::new("gateway", Type::Object(&SCALED), "")];
 const SCALED: Object =
-    plain(&[&[Field::new("scaling", Type::Object(&SCALING), "Deprecated, without effect, with a warning.")]]);
-const SCALING: Object = plain(&[&[
+    Object::plain(&[&[Field::new("scaling", Type::Object(&SCALING), "Deprecated, without effect, with a warning.")]]);
+const SCALING: Object = Object::plain(&[&[
     Field::new("type", OneOf("type of scaling", &["Static"]), ""),
     Field::new("static", Type::Object(&STATIC), ""),
 ]]);
-const STATIC: Object = plain(&[&[Field::new("replicas", Count, "")]]);
+const STATIC: Object = Object::plain(&[&[Field::new("replicas", Count, "")]]);
 
-const ENRICHMENTS: Object = plain(&[&[
+const ENRICHMENTS: Object = Object::plain(&[&[
     Field::new(
         "extractPodLabels",
         List(&Type::Object(&POD_LABELS)),
@@ -137,9 +135,11 @@ const ENRICHMENTS: Object = plain(&[&[
     ),
     Field::new("cluster", Type::Object(&CLUSTER), ""),
 ]]);
-const POD_LABELS: Object = plain(&[&[
-    Field::new("key", STRING, "One label by its key. Exactly one of this and `keyPrefix`."),
+const POD_LABELS: Object = Object::plain(&[&[
+    Field::new("key", STRING, "One label by its key."),
     Field::new("keyPrefix", STRING, "All labels whose keys start with this."),
-]]);
-const CLUSTER: Object = plain(&[&[Field::new("name", STRING, "`k8s.cluster.name`.")
-    .default("address of the API server, [in a cluster](enrichment.md#what-is-added)")]]);
+]])
+.groups(&[Group::new(Rule::ExactlyOne, &["key", "keyPrefix"], "Either 'key' or 'keyPrefix' must be specified")
+    .empty_is_missing()]);
+const CLUSTER: Object = Object::plain(&[&[Field::new("name", STRING, "`k8s.cluster.name`.")
+    .default_in_words("address of the API server, [in a cluster](enrichment.md#what-is-added)")]]);

@@ -2,7 +2,7 @@
 //!
 //! It knows the rules of Kubernetes for names and which annotations are ours, and nothing of what the kinds contain.
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Findings};
 use crate::document::{Fields, Located, Node};
 
 /// Longest object name (RFC 1123 subdomain), in bytes.
@@ -25,22 +25,24 @@ pub(crate) struct Metadata {
 pub(crate) fn metadata(document: &mut Fields<'_>, annotated: impl FnOnce(&mut Fields<'_>)) -> Option<Metadata> {
     let mut fields = document.required("metadata")?.fields()?;
     let name = fields.required("name").and_then(|node| name(&node));
-    let namespace = fields.optional("namespace").and_then(|node| self::name(&node));
-    if let Some(mut annotations) = fields.optional("annotations").and_then(|node| node.fields()) {
-        annotated(&mut annotations);
-        annotations.finish_ours(OUR_ANNOTATIONS);
-    }
+    let namespace = fields.text("namespace").and_then(|text| checked(text, fields.node().findings()));
+    let mut annotations = fields.mapping("annotations");
+    annotated(&mut annotations);
+    annotations.finish_ours(OUR_ANNOTATIONS);
     fields.finish();
     Some(Metadata { name: name?, namespace })
 }
 
 /// The name of an object or a namespace.
 pub(crate) fn name(node: &Node<'_>) -> Option<Located<String>> {
-    let name = node.string()?;
+    checked(node.string()?, node.findings())
+}
+
+fn checked(name: Located<String>, findings: &Findings) -> Option<Located<String>> {
     if is_subdomain(&name.value) {
         return Some(name);
     }
-    node.findings().push(
+    findings.push(
         Diagnostic::error(&name.place, format!("{} is not a valid name", name.place.shown(&name.value)))
             .value(&name.value)
             .expected("at most 253 lower case letters, digits, '-' or '.', starting and ending with a letter or digit"),

@@ -35,7 +35,8 @@ pub(crate) struct OtlpOutput {
     /// Nothing when what is written is not a protocol.
     protocol: Option<Protocol>,
     path: Option<Located<String>>,
-    compression: Compression,
+    /// Nothing when what is written is no compression.
+    compression: Option<Compression>,
     headers: Vec<headers::Header>,
     basic: Option<Basic>,
     oauth2: Option<OAuth2>,
@@ -68,22 +69,15 @@ impl OtlpOutput {
 
     /// Takes the fields of an output from a mapping that may have more of them.
     pub(crate) fn take(fields: &mut Fields<'_>) -> Self {
-        let endpoint = match fields.required("endpoint") {
-            Some(node) => decode_endpoint(&node),
-            None => Value::Invalid,
-        };
-        let protocol = match fields.optional("protocol") {
-            Some(node) => node.choice(&PROTOCOLS),
-            None => Some(Protocol::Grpc),
-        };
+        let endpoint = fields.required("endpoint").map_or(Value::Invalid, |node| Value::decode(&node));
+        let protocol = fields.choice("protocol", &PROTOCOLS);
         let path = fields.optional("path").and_then(|node| node.string()).filter(|path| !path.value.is_empty());
-        let compression = fields.optional("compression").and_then(|node| node.choice(&COMPRESSIONS));
+        let compression = fields.choice("compression", &COMPRESSIONS);
         let headers = fields.optional("headers").map(|node| headers::decode(&node));
         let authentication = fields.optional("authentication").map(|node| decode_authentication(&node));
         let (basic, oauth2) = authentication.unwrap_or_default();
-        let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
+        let tls = Tls::take(fields);
         let headers = headers.unwrap_or_default();
-        let compression = compression.unwrap_or(Compression::Gzip);
         let output = Self { endpoint, protocol, path, compression, headers, basic, oauth2, tls };
         output.check_together(fields.node());
         output
@@ -107,39 +101,18 @@ impl OtlpOutput {
     }
 }
 
-fn decode_endpoint(node: &Node<'_>) -> Value {
-    let endpoint = Value::decode(node);
-    let rule = match node.version() {
-        Version::V1Beta1 => "'endpoint' must have 'value' or 'valueFrom' set",
-        Version::V1Alpha1 => "failed to resolve value",
-    };
-    endpoint.check_set(node, rule);
-    endpoint
-}
-
 fn decode_authentication(node: &Node<'_>) -> (Option<Basic>, Option<OAuth2>) {
     let Some(mut fields) = node.fields() else { return (None, None) };
     let basic = fields.optional("basic");
     let oauth2 = fields.optional("oauth2");
-    if basic.is_some() && oauth2.is_some() {
-        node.findings().push(node.error("Only one authentication method can be specified"));
-    }
     fields.finish();
     (basic.and_then(|node| decode_basic(&node)), oauth2.and_then(|node| decode_oauth2(&node)))
 }
 
 fn decode_basic(node: &Node<'_>) -> Option<Basic> {
     let mut fields = node.fields()?;
-    let mut part = |key, rule| {
-        let Some(node) = fields.required(key) else { return Value::Invalid };
-        let value = Value::decode(&node);
-        if node.version() == Version::V1Beta1 {
-            value.check_set(&node, rule);
-        }
-        value
-    };
-    let user = part("user", "'user' must have 'value' or 'valueFrom' set");
-    let password = part("password", "'password' must have 'value' or 'valueFrom' set");
+    let mut part = |key| fields.required(key).map_or(Value::Invalid, |node| Value::decode(&node));
+    let (user, password) = (part("user"), part("password"));
     fields.finish();
     // The older version accepts a half-written login and then sends none.
     if node.version() == Version::V1Alpha1 && (user.is_unset() || password.is_unset()) {
@@ -152,15 +125,8 @@ fn decode_basic(node: &Node<'_>) -> Option<Basic> {
 
 fn decode_oauth2(node: &Node<'_>) -> Option<OAuth2> {
     let mut fields = node.fields()?;
-    let mut part = |key, rule| {
-        let Some(node) = fields.required(key) else { return Value::Invalid };
-        let value = Value::decode(&node);
-        value.check_set(&node, rule);
-        value
-    };
-    let token_url = part("tokenURL", "'tokenURL' must have 'value' or 'valueFrom' set");
-    let client_id = part("clientID", "'clientID' must have 'value' or 'valueFrom' set");
-    let client_secret = part("clientSecret", "'clientSecret' must have 'value' or 'valueFrom' set");
+    let mut part = |key| fields.required(key).map_or(Value::Invalid, |node| Value::decode(&node));
+    let (token_url, client_id, client_secret) = (part("tokenURL"), part("clientID"), part("clientSecret"));
     let scopes = fields.optional("scopes").map(|node| node.strings()).unwrap_or_default();
     let params = fields.optional("params").map(|node| node.map()).unwrap_or_default();
     fields.finish();

@@ -43,7 +43,8 @@ pub(crate) struct Pipeline {
     pub(crate) metadata: Metadata,
     /// Nothing when it was reported.
     spec: Option<Spec>,
-    backlog: Backlog,
+    /// Nothing when it was reported.
+    backlog: Option<Backlog>,
     /// The authorities of the token server: the pipeline API has no field for them.
     oauth2_ca: Option<SecretKeyRef>,
 }
@@ -67,26 +68,15 @@ pub(crate) enum Output {
     FluentBit(Box<FluentBit>),
 }
 
-/// What our annotations on a pipeline say.
+/// What our annotations on a pipeline say; nothing where it was reported.
+#[derive(Default)]
 struct Annotations {
-    backlog: Backlog,
-    drop_istio_noise: bool,
+    backlog: Option<Backlog>,
+    drop_istio_noise: Option<bool>,
     oauth2_ca: Option<SecretKeyRef>,
     multiline: Multiline,
     /// What to scrape, and where that stands.
     static_targets: Option<(Vec<String>, Place)>,
-}
-
-impl Default for Annotations {
-    fn default() -> Self {
-        Self {
-            backlog: Backlog::default(),
-            drop_istio_noise: true,
-            oauth2_ca: None,
-            multiline: Multiline::default(),
-            static_targets: None,
-        }
-    }
 }
 
 impl Pipeline {
@@ -103,7 +93,7 @@ impl Pipeline {
         let findings = document.findings();
         document.finish();
         if let Some(spec) = &mut spec {
-            spec.input.drop_istio_noise = annotations.drop_istio_noise;
+            spec.input.drop_istio_noise = annotations.drop_istio_noise.unwrap_or_default();
             spec.input.container_logs.iter_mut().for_each(|logs| logs.multiline = annotations.multiline);
         }
         let Annotations { backlog, oauth2_ca, static_targets, .. } = annotations;
@@ -158,7 +148,7 @@ impl Pipeline {
             input: input.clone(),
             processing: Processing { sections, ..processing.clone() },
             output,
-            backlog: self.backlog,
+            backlog: self.backlog?,
             unsupported_mode,
         })
     }
@@ -181,10 +171,8 @@ impl Pipeline {
 }
 
 fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotations {
-    let noise_filter = annotations.optional("weir.dev/istio-noise-filter");
-    let drop_istio_noise = noise_filter.and_then(|node| decode_noise_filter(&node, signal));
+    let drop_istio_noise = decode_noise_filter(annotations, signal);
     let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node));
-    let drop_istio_noise = drop_istio_noise.unwrap_or(true);
     let multiline = annotations.optional(multiline::ANNOTATION);
     let multiline = multiline.and_then(|node| decode_multiline(&node, signal)).unwrap_or_default();
     let static_targets = annotations.optional("weir.dev/static-targets");
@@ -216,9 +204,12 @@ fn decode_multiline(node: &Node<'_>, signal: Signal) -> Option<Multiline> {
     Some(multiline)
 }
 
-fn decode_noise_filter(node: &Node<'_>, signal: Signal) -> Option<bool> {
-    let state = node.choice(&NOISE_FILTER)?;
-    if signal == Signal::Metrics {
+fn decode_noise_filter(annotations: &mut Fields<'_>, signal: Signal) -> Option<bool> {
+    const NAME: &str = "weir.dev/istio-noise-filter";
+    let state = annotations.choice(NAME, &NOISE_FILTER)?;
+    if let Some(node) = annotations.optional(NAME)
+        && signal == Signal::Metrics
+    {
         let message = "the annotation has no effect on a MetricPipeline: metrics that clients push are never left out";
         node.findings().push(Diagnostic::warning(&node.place(), message));
     }

@@ -9,12 +9,9 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
 use crate::document::suggest;
-use crate::document::{Fields, Node};
-use crate::kinds::object;
+use crate::document::{Fields, Located, Node};
+use crate::kinds::object::{self, Metadata};
 use crate::kinds::reference::SecretKeyRef;
-
-/// The namespace of a Secret that names none, as for `kubectl apply`.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// All Secrets of a configuration. It has no `Debug`: everything in it is secret.
 pub(crate) struct Secrets {
@@ -47,9 +44,10 @@ impl Secrets {
         let findings = document.node().findings();
         document.finish();
 
-        let Some(metadata) = metadata else { return };
-        let namespace = metadata.namespace.map_or_else(|| DEFAULT_NAMESPACE.to_owned(), |located| located.value);
-        let (name, place) = (metadata.name.value, metadata.name.place);
+        let Some(Metadata { name: Located { value: name, place }, namespace: Some(namespace) }) = metadata else {
+            return;
+        };
+        let namespace = namespace.value;
         if let Some(first) = self.by_name.get(&(namespace.clone(), name.clone())) {
             let message = format!("Secret {namespace}/{name} is defined twice, first at {}", first.place.position());
             findings.push(Diagnostic::error(&place, message).value(&name));

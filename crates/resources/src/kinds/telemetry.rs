@@ -41,13 +41,11 @@ pub(crate) struct Enrichments {
 
 /// Reads a document. Nothing comes back for one that does not count, or has no valid name; both are reported.
 pub(crate) fn decode(mut document: Fields<'_>) -> Option<Telemetry> {
-    // The API's own default, for resources from before there was a choice.
-    let mut service = ServiceEnrichment::KymaLegacy;
+    let mut service = None;
     let metadata = object::metadata(&mut document, |annotations| {
-        let node = annotations.optional("telemetry.kyma-project.io/service-enrichment");
-        service = node.and_then(|node| node.choice(&SERVICE_ENRICHMENTS)).unwrap_or(ServiceEnrichment::KymaLegacy);
+        service = annotations.choice("telemetry.kyma-project.io/service-enrichment", &SERVICE_ENRICHMENTS);
     });
-    let spec = document.optional("spec").and_then(|spec| decode_spec(&spec));
+    let spec = decode_spec(document.mapping("spec"));
     let findings = document.node().findings();
     document.finish();
 
@@ -57,25 +55,25 @@ pub(crate) fn decode(mut document: Fields<'_>) -> Option<Telemetry> {
         findings.push(Diagnostic::warning(&metadata.name.place, message).value(&metadata.name.value));
         return None;
     }
-    Some(Telemetry { metadata, service, spec: spec.unwrap_or_default() })
+    Some(Telemetry { metadata, service: service.unwrap_or_default(), spec })
 }
 
-fn decode_spec(spec: &Node<'_>) -> Option<Spec> {
-    let mut fields = spec.fields()?;
+fn decode_spec(mut fields: Fields<'_>) -> Spec {
     for key in ["trace", "log"] {
-        let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { continue };
+        let mut fields = fields.mapping(key);
         take_gateway(&mut fields);
         fields.finish();
     }
-    let intervals = fields.optional("metric").and_then(|node| decode_metric(&node)).unwrap_or_default();
+    // Nothing comes back only for what was reported.
+    let intervals = decode_metric(fields.mapping("metric")).unwrap_or_default();
     let enrichments = fields.optional("enrichments").and_then(|node| decode_enrichments(&node)).unwrap_or_default();
     fields.finish();
-    Some(Spec { enrichments, intervals })
+    Spec { enrichments, intervals }
 }
 
 /// Takes `gateway`, which once set a number of replicas.
 fn take_gateway(fields: &mut Fields<'_>) {
-    let Some(mut gateway) = fields.optional("gateway").and_then(|node| node.fields()) else { return };
+    let mut gateway = fields.mapping("gateway");
     if let Some(node) = gateway.optional("scaling") {
         let message = "is deprecated and has no effect";
         node.findings().push(Diagnostic::warning(&node.place(), message));
@@ -85,29 +83,29 @@ fn take_gateway(fields: &mut Fields<'_>) {
 }
 
 /// The interval of each input: its own, or that of all, or the default.
-fn decode_metric(metric: &Node<'_>) -> Option<CollectionIntervals> {
-    let mut fields = metric.fields()?;
+fn decode_metric(mut fields: Fields<'_>) -> Option<CollectionIntervals> {
     take_gateway(&mut fields);
-    let of_all = take_interval(&mut fields).unwrap_or(CollectionIntervals::DEFAULT);
+    let of_all = take_interval(&mut fields);
     let mut of_input = |key| {
-        let mut fields = fields.optional(key).and_then(|node| node.fields())?;
+        let mut fields = fields.mapping(key);
         let interval = take_interval(&mut fields);
         fields.finish();
-        interval
+        interval.or(of_all)
     };
-    let [runtime, prometheus, istio] = ["runtime", "prometheus", "istio"].map(|key| of_input(key).unwrap_or(of_all));
+    let [runtime, prometheus, istio] = ["runtime", "prometheus", "istio"].map(&mut of_input);
     fields.finish();
-    Some(CollectionIntervals { runtime, prometheus, istio })
+    Some(CollectionIntervals { runtime: runtime?, prometheus: prometheus?, istio: istio? })
 }
 
 /// Takes `collectionInterval`.
 fn take_interval(fields: &mut Fields<'_>) -> Option<Duration> {
-    let node = fields.optional("collectionInterval")?;
-    let text = node.string()?;
+    let text = fields.text("collectionInterval")?;
+    let given = fields.optional("collectionInterval");
     let unsigned = text.value.strip_prefix('-').unwrap_or(&text.value);
     let (message, expected) = match quantity::duration(unsigned) {
         Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => {
-            node.warn_not_active("collectionInterval: only targets that annotations name are scraped");
+            let inactive = "collectionInterval: only targets that annotations name are scraped";
+            given.iter().for_each(|node| node.warn_not_active(inactive));
             return Some(interval);
         }
         Ok(_) => ("'collectionInterval' must be greater than 0".to_owned(), "a duration, for example 30s"),
@@ -116,7 +114,7 @@ fn take_interval(fields: &mut Fields<'_>) -> Option<Duration> {
             "numbers with the units h, m, s or ms, such as 30s or 1m30s",
         ),
     };
-    node.findings().push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
+    fields.node().findings().push(Diagnostic::error(&text.place, message).value(&text.value).expected(expected));
     None
 }
 
@@ -135,21 +133,12 @@ fn decode_enrichments(enrichments: &Node<'_>) -> Option<Enrichments> {
 
 fn decode_pod_labels(node: &Node<'_>) -> Option<PodLabels> {
     let mut fields = node.fields()?;
-    let mut wrong = false;
-    let mut text = |key| {
-        let text = fields.optional(key)?.string();
-        wrong |= text.is_none();
-        text.map(|text| text.value).filter(|text| !text.is_empty())
-    };
+    let mut text = |key| fields.text(key).map(|text| text.value).filter(|text| !text.is_empty());
     let given = (text("key"), text("keyPrefix"));
     fields.finish();
     match given {
         (Some(key), None) => Some(PodLabels::Key(key)),
         (None, Some(prefix)) => Some(PodLabels::Prefix(prefix)),
-        _ if wrong => None,
-        _ => {
-            node.findings().push(node.error("Either 'key' or 'keyPrefix' must be specified"));
-            None
-        }
+        _ => None,
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::diagnostic::{Diagnostic, Findings, Place};
-use crate::document::{Fields, Located, Node, Version};
+use crate::document::{Fields, Located, Node};
 use crate::kinds::reference::{SecretKeyRef, secret_key_ref};
 use crate::kinds::secret::Secrets;
 
@@ -49,16 +49,14 @@ impl Value {
         let inline = value.as_ref().and_then(Node::string);
         let reference = value_from.as_ref().and_then(secret_key_ref);
 
-        let empty = inline.as_ref().is_some_and(|text| text.value.is_empty());
-        let tolerated = empty && fields.node().version() == Version::V1Alpha1;
-        if value.is_some() && value_from.is_some() && !tolerated {
-            fields.node().findings().push(fields.node().error("Only one of 'value' or 'valueFrom' can be set"));
+        let is_given = value.is_some() || value_from.is_some();
+        if is_given && !fields.are_together() {
             return Self::Invalid;
         }
         match (inline, reference) {
             (_, Some(reference)) => Self::Reference(reference),
             (Some(inline), None) if value_from.is_none() => Self::Inline(inline),
-            _ if value.is_none() && value_from.is_none() => Self::Missing(fields.node().place().hidden()),
+            _ if !is_given => Self::Missing(fields.node().place().hidden()),
             _ => Self::Invalid,
         }
     }
@@ -78,13 +76,6 @@ impl Value {
             Self::Reference(reference) => Some(&reference.place),
             Self::Missing(place) => Some(place),
             Self::Invalid => None,
-        }
-    }
-
-    /// Reports a value that is not given, with the rule that wants it.
-    pub(crate) fn check_set(&self, node: &Node<'_>, rule: &str) {
-        if let Self::Missing(place) = self {
-            node.findings().push(Diagnostic::error(place, rule));
         }
     }
 }

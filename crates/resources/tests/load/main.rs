@@ -8,6 +8,7 @@ mod reference;
 mod render;
 mod robust;
 mod rules;
+mod schema;
 mod signals;
 
 use std::time::{Duration, SystemTime};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use weir_resources::table::{Field, Object, Older, Type};
+use weir_resources::table::{DefaultValue, Field, Group, Object, Older, Rule, Type};
 use weir_resources::{Files, KINDS, Role, Source, Version};
 
 use crate::examples::examples;
@@ -96,12 +96,43 @@ fn name_of(of: Type) -> String {
         Type::Text(name) => name.to_owned(),
         Type::Boolean => "boolean".to_owned(),
         Type::Count => "whole number, at least 1".to_owned(),
-        Type::OneOf(_, names) => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        Type::OneOf(_, names) => in_code(names),
         Type::List(of) => format!("list of {}", many(*of)),
         Type::Map(of) => format!("map of {}", many(*of)),
         Type::Object(Object { name: "", .. }) => "mapping".to_owned(),
         Type::Object(object) => object.name.to_owned(),
     }
+}
+
+fn default_of(object: &Object, field: &Field) -> String {
+    let mut groups = object.groups_in(Version::V1Beta1);
+    if let Some(group) = groups.find(|group| group.rule == Rule::ExactlyOne && group.names.contains(&field.name)) {
+        return format!("exactly one of {}", in_code(group.names));
+    }
+    match field.default {
+        _ if field.required => "required".to_owned(),
+        DefaultValue::None => "none".to_owned(),
+        DefaultValue::Boolean(value) => format!("`{value}`"),
+        DefaultValue::Text(text) => format!("`{text}`"),
+        DefaultValue::Words(words) => words.to_owned(),
+    }
+}
+
+/// What goes with a field or not, told once for each pair.
+fn beside(object: &Object, field: &Field) -> String {
+    let sentence = |group: &Group| {
+        let at = group.names.iter().position(|name| *name == field.name)?;
+        match group.rule {
+            Rule::AtMostOne if at > 0 => Some(format!(" Not beside {}.", in_code(&group.names[..at]))),
+            Rule::AllOrNone if at == 0 => Some(format!(" Both this and {}, or neither.", in_code(&group.names[1..]))),
+            _ => None,
+        }
+    };
+    object.groups_in(Version::V1Beta1).filter_map(sentence).collect()
+}
+
+fn in_code(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// The path of each field that has a meaning, and the other columns. Objects with a table of their own are not gone into.
@@ -112,7 +143,8 @@ fn rows(object: &'static Object, parent: &str) -> Vec<(String, String)> {
         let (of, list) = inner(field.of);
         if !field.about.is_empty() {
             let inactive = if field.active { "" } else { " Not active yet." };
-            let columns = format!("{} | {} | {}{inactive} |", name_of(field.of), field.default, field.about);
+            let (default, beside) = (default_of(object, field), beside(object, field));
+            let columns = format!("{} | {default} | {}{beside}{inactive} |", name_of(field.of), field.about);
             found.push((path.clone(), columns));
         }
         if let Type::Object(object @ Object { name: "", .. }) = of {

@@ -23,13 +23,13 @@ stringData: {password: hunter2, line: \"hunter2\\n\", token: \"hunter2\\n\", uni
   endpoint: \"https://hunter2.example.com:4317/x\\n\"}
 ";
 
-struct Case<'a> {
+pub(crate) struct Case<'a> {
     name: &'a str,
     text: &'a str,
     expected: Vec<&'a str>,
 }
 
-fn cases(file: &str) -> Vec<Case<'_>> {
+pub(crate) fn cases(file: &str) -> Vec<Case<'_>> {
     let parse = |block| {
         let (name, rest) = str::split_once(block, '\n').expect("a case has a text");
         let (text, expected) = rest.split_once("=>\n").unwrap_or_else(|| panic!("{name}: no =>"));
@@ -68,7 +68,7 @@ spec: {output: {otlp: {endpoint: {value: 'a:1'}}}}
 ";
 
 /// The text of a case as a whole file.
-fn document(case: &Case<'_>) -> String {
+pub(crate) fn document(case: &Case<'_>) -> String {
     let (kind, group, version, name) = match case.name.split_once(':') {
         Some(("otlp", _)) => return output_document(case, "TracePipeline", "v1beta1"),
         Some(("alpha", _)) => return output_document(case, "TracePipeline", "v1alpha1"),

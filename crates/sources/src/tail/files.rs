@@ -1,15 +1,15 @@
 //! The files of a container on the disk: their names, and their content, compressed or not.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::read::MultiGzDecoder;
-use rustix::fs::Advice;
+use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 
 use super::chain::Seen;
@@ -167,6 +167,13 @@ struct FromStart {
     offset: u64,
 }
 
+/// Opens a file to read. A pipe may stand in its place since it was listed: to open one waits for a writer otherwise, and
+/// everything else with it.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 impl Read for FromStart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.offset)?;
@@ -178,7 +185,7 @@ impl Read for FromStart {
 impl Content {
     /// Opens a file of a container; `None` when there is none of this name.
     pub(super) fn open(directory: &Path, name: LogName, all: &Arc<Descriptors>) -> io::Result<Option<Self>> {
-        let file = match File::open(directory.join(name.to_string())) {
+        let file = match open_at_once(&directory.join(name.to_string())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
@@ -352,4 +359,21 @@ fn fill(decoder: &mut Decoder, buffer: &mut [u8]) -> (usize, io::Result<()>) {
         }
     }
     (filled, Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    /// If it waited, the test would not end.
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_holds_up_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        mkfifoat(CWD, directory.path().join("0.log"), Mode::RUSR | Mode::WUSR).unwrap();
+        let name = LogName::parse("0.log").unwrap();
+        let all = Arc::new(Descriptors::of_process());
+        assert!(Content::open(directory.path(), name, &all).unwrap().is_none());
+    }
 }

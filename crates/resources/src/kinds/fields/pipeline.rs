@@ -2,18 +2,19 @@
 
 use super::output::{HTTP, OTLP, OTLP_FIELDS, VALUE_FROM};
 use super::{API_VERSION, KIND, LABELS, NAME, SERVER, STATUS, STRING};
-use super::{annotations, metadata, namespace, plain};
+use super::{annotations, metadata, namespace};
 use crate::document::table::Type::{Boolean, List, OneOf, Text};
-use crate::document::table::{Field, Object, Older, Type, names};
+use crate::document::table::{Field, Group, Object, Older, Rule, Type, Version, names};
 use crate::kinds::pipeline::{NOISE_FILTER, OVERFLOWS, TEMPORALITIES};
 
 pub(crate) const TRACE_PIPELINE: Object =
-    plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&TRACE_SPEC), STATUS]]);
+    Object::plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&TRACE_SPEC), STATUS]]);
 pub(crate) const METRIC_PIPELINE: Object =
-    plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&METRIC_SPEC), STATUS]]);
-pub(crate) const LOG_PIPELINE: Object = plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&LOG_SPEC), STATUS]]);
+    Object::plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&METRIC_SPEC), STATUS]]);
+pub(crate) const LOG_PIPELINE: Object =
+    Object::plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&LOG_SPEC), STATUS]]);
 
-const METADATA: Object = plain(&[
+const METADATA: Object = Object::plain(&[
     &[NAME, namespace("Without effect, with a warning: pipelines have none."), LABELS, annotations(&ANNOTATIONS)],
     SERVER,
 ]);
@@ -22,19 +23,22 @@ const fn spec(object: &'static Object) -> Field {
     Field::new("spec", Type::Object(object), "").required()
 }
 
-const fn switch(name: &'static str, default: &'static str, about: &'static str) -> Field {
-    Field::new(name, Boolean, about).default(default)
+const fn switch(name: &'static str, default: bool, about: &'static str) -> Field {
+    Field::new(name, Boolean, about).default_is(default)
 }
 
-pub(super) const ANNOTATIONS: Object = Object {
-    name: "[annotations](#annotations)",
-    fields: &[&[
+/// Beside an OTLP output it must not be written, not even as it is by default.
+const fn legacy_switch(name: &'static str, about: &'static str) -> Field {
+    Field::new(name, Boolean, about).default_in_words("`false`")
+}
+
+pub(super) const ANNOTATIONS: Object = Object::named("[annotations](#annotations)", &[&[
         Field::new(
             "weir.dev/istio-noise-filter",
             OneOf("state of the noise filter", &names(&NOISE_FILTER)),
             "Whether telemetry about the traffic of telemetry is [left out](#noise-of-a-service-mesh).",
         )
-        .default("`enabled`")
+        .default("enabled")
         .public(),
         Field::new(
             "weir.dev/oauth2-ca",
@@ -42,7 +46,7 @@ pub(super) const ANNOTATIONS: Object = Object {
             "A key of a Secret with the PEM certificates that the server of `tokenURL` is verified against. They are \
              checked like [`tls.ca`](#tls).",
         )
-        .default("the system's roots")
+        .default_in_words("the system's roots")
         .public(),
         Field::new(
             "weir.dev/multiline",
@@ -57,7 +61,6 @@ pub(super) const ANNOTATIONS: Object = Object {
             "Only of a MetricPipeline with `input.prometheus.enabled`: pages of metrics that are \
              [scraped](metrics-agent.md), for example `http://localhost:9100/metrics`.",
         )
-        .default("none")
         .public(),
         Field::new(
             "weir.dev/backlog-max-bytes",
@@ -65,14 +68,14 @@ pub(super) const ANNOTATIONS: Object = Object {
             "The most payload bytes that may wait for this backend. Data that waits for several backends is on disk once \
              and counts for each of them.",
         )
-        .default("`10Gi`")
+        .default("10Gi")
         .public(),
         Field::new(
             "weir.dev/backlog-max-age",
             Text("[duration](#sizes-and-durations), `1s` to `3650d`"),
             "Data that has waited longer is dropped and counted.",
         )
-        .default("`24h`")
+        .default("24h")
         .public(),
         Field::new(
             "weir.dev/backlog-overflow",
@@ -82,15 +85,14 @@ pub(super) const ANNOTATIONS: Object = Object {
              ([when](gateway.md#when-a-client-gets-ok)). `refuse`: nothing is dropped, and clients are asked to send again \
              later, which all pipelines notice; an empty backlog takes any request.",
         )
-        .default("`drop_oldest`")
+        .default("drop_oldest")
         .public(),
-    ]],
-};
+    ]]).open();
 
-const TRACE_SPEC: Object = plain(&[&[Field::new("output", Type::Object(&TRACE_OUTPUT), "").required()], RULES]);
-const TRACE_OUTPUT: Object = plain(&[&[Field::new("otlp", Type::Object(&OTLP), "The backend.").required()]]);
+const TRACE_SPEC: Object = Object::plain(&[&[Field::new("output", Type::Object(&TRACE_OUTPUT), "").required()], RULES]);
+const TRACE_OUTPUT: Object = Object::plain(&[&[Field::new("otlp", Type::Object(&OTLP), "The backend.").required()]]);
 
-const METRIC_SPEC: Object = plain(&[
+const METRIC_SPEC: Object = Object::plain(&[
     &[
         Field::new("input", Type::Object(&METRIC_INPUT), ""),
         Field::new("output", Type::Object(&METRIC_OUTPUT), "").required(),
@@ -98,20 +100,20 @@ const METRIC_SPEC: Object = plain(&[
     RULES,
 ]);
 const METRIC_OUTPUT: Object =
-    plain(&[&[Field::new("otlp", Type::Object(&OTLP_OF_METRICS), "The backend.").required()]]);
+    Object::plain(&[&[Field::new("otlp", Type::Object(&OTLP_OF_METRICS), "The backend.").required()]]);
 /// Of a MetricPipeline.
-pub(super) const OTLP_OF_METRICS: Object = Object {
-    name: OTLP.name,
-    fields: &[
+pub(super) const OTLP_OF_METRICS: Object = Object::named(
+    OTLP.name,
+    &[
         OTLP_FIELDS,
         &[Field::new(
             "temporality",
             OneOf("temporality", &names(&TEMPORALITIES)),
             "Only in a MetricPipeline: `delta` turns cumulative sums and histograms into deltas.",
         )
-        .default("`preserve`")],
+        .default("preserve")],
     ],
-};
+);
 
 const RULES: &[Field] = &[
     Field::new(
@@ -125,73 +127,80 @@ const RULES: &[Field] = &[
         "Drops some of what passes. In a LogPipeline only with `output.otlp`.",
     ),
 ];
-pub(super) const TRANSFORM: Object = Object {
-    name: "[transform](#transform-and-filter)",
-    fields: &[&[
+pub(super) const TRANSFORM: Object = Object::named(
+    "[transform](#transform-and-filter)",
+    &[&[
         Field::new("conditions", List(&Text("OTTL condition")), "The statements run for an item if one of them holds.")
-            .default("always"),
+            .default_in_words("always"),
         Field::new("statements", List(&Text("OTTL statement")), "Run in this order."),
     ]],
-};
-pub(super) const FILTER: Object = Object {
-    name: "[filter](#transform-and-filter)",
-    fields: &[&[Field::new("conditions", List(&Text("OTTL condition")), "An item is dropped if one of them holds.")]],
-};
+);
+pub(super) const FILTER: Object = Object::named(
+    "[filter](#transform-and-filter)",
+    &[&[Field::new("conditions", List(&Text("OTTL condition")), "An item is dropped if one of them holds.")]],
+);
 
 const OTLP_INPUT_FIELD: Field = Field::new(
     "otlp",
     Type::Object(&OTLP_INPUT),
     "Which of the telemetry that clients push is taken. A TracePipeline takes all of it. In a LogPipeline only with `output.otlp`.",
 )
-.default("everything");
-pub(super) const OTLP_INPUT: Object = Object {
-    name: "[OTLP input](#specinputotlp)",
-    fields: &[&[
+.default_in_words("everything");
+pub(super) const OTLP_INPUT: Object = Object::named("[OTLP input](#specinputotlp)", &[&[
         switch(
             "enabled",
-            "`true`",
+            true,
             "`false` takes nothing that is pushed. If that is so in all pipelines of a signal, clients that send it [are \
              refused](gateway.md#limits-and-what-exceeding-them-is-answered); the Kyma Telemetry module accepts what they \
              send and drops it.",
         )
         .older(Older::Opposite("disabled")),
-        Field::new("namespaces", Type::Object(&NAMESPACES), "Telemetry of these, by `k8s.namespace.name`.").default("all"),
-    ]],
-};
+        Field::new("namespaces", Type::Object(&NAMESPACES), "Telemetry of these, by `k8s.namespace.name`.").default_in_words("all"),
+    ]]);
 
 /// Who selects namespaces.
-pub(super) const NAMESPACES: Object = Object { name: "[namespaces](#namespaces)", fields: &[NAMESPACE_FIELDS] };
+pub(super) const NAMESPACES: Object =
+    Object::named("[namespaces](#namespaces)", &[NAMESPACE_FIELDS]).groups(&[INCLUDE_OR_EXCLUDE]);
 const NAMESPACE_FIELDS: &[Field] = &[
     Field::new("include", List(&Text("namespace")), "Only these."),
-    Field::new("exclude", List(&Text("namespace")), "All but these. Not beside `include`."),
+    Field::new("exclude", List(&Text("namespace")), "All but these."),
 ];
 
-const METRIC_INPUT: Object = plain(&[&[
+const INCLUDE_OR_EXCLUDE: Group =
+    Group::new(Rule::AtMostOne, &["include", "exclude"], "Only one of 'include' or 'exclude' can be defined");
+const INCLUDE_EXCLUDE_OR_SYSTEM: Group = Group::new(
+    Rule::AtMostOne,
+    &["include", "exclude", "system"],
+    "Only one of 'include', 'exclude' or 'system' can be defined",
+)
+.only(Version::V1Alpha1);
+
+const METRIC_INPUT: Object = Object::plain(&[&[
     Field::new("prometheus", Type::Object(&PROMETHEUS), "Scrapes annotated pods and services.")
-        .default("off")
+        .default_in_words("off")
         .inactive(),
-    Field::new("istio", Type::Object(&ISTIO), "Scrapes Istio's proxies.").default("off").inactive(),
+    Field::new("istio", Type::Object(&ISTIO), "Scrapes Istio's proxies.").default_in_words("off").inactive(),
     Field::new("runtime", Type::Object(&RUNTIME_METRICS), "Collects metrics of nodes and workloads.")
-        .default("off")
+        .default_in_words("off")
         .inactive(),
     OTLP_INPUT_FIELD,
 ]]);
 const METRICS_ARE_PULLED: &str = "[input](#inputs-of-a-metricpipeline)";
 const PULLED: &[Field] = &[
-    switch("enabled", "`false`", "Whether it is on."),
-    Field::new("namespaces", Type::Object(&NAMESPACES), "From where.").default("all but the system's"),
+    switch("enabled", false, "Whether it is on."),
+    Field::new("namespaces", Type::Object(&NAMESPACES), "From where.").default_in_words("all but the system's"),
 ];
 const DIAGNOSTIC_METRICS: Field = Field::new("diagnosticMetrics", Type::Object(&DIAGNOSTIC), "");
-const DIAGNOSTIC: Object = plain(&[&[switch("enabled", "`false`", "Metrics about the scrape itself.")]]);
-pub(super) const PROMETHEUS: Object = Object { name: METRICS_ARE_PULLED, fields: &[PULLED, &[DIAGNOSTIC_METRICS]] };
-pub(super) const ISTIO: Object = Object {
-    name: METRICS_ARE_PULLED,
-    fields: &[PULLED, &[DIAGNOSTIC_METRICS, Field::new("envoyMetrics", Type::Object(&ENVOY), "")]],
-};
-const ENVOY: Object = plain(&[&[switch("enabled", "`false`", "Metrics whose names start with `envoy_`.")]]);
-pub(super) const RUNTIME_METRICS: Object = Object {
-    name: METRICS_ARE_PULLED,
-    fields: &[
+const DIAGNOSTIC: Object = Object::plain(&[&[switch("enabled", false, "Metrics about the scrape itself.")]]);
+pub(super) const PROMETHEUS: Object = Object::named(METRICS_ARE_PULLED, &[PULLED, &[DIAGNOSTIC_METRICS]]);
+pub(super) const ISTIO: Object = Object::named(
+    METRICS_ARE_PULLED,
+    &[PULLED, &[DIAGNOSTIC_METRICS, Field::new("envoyMetrics", Type::Object(&ENVOY), "")]],
+);
+const ENVOY: Object = Object::plain(&[&[switch("enabled", false, "Metrics whose names start with `envoy_`.")]]);
+pub(super) const RUNTIME_METRICS: Object = Object::named(
+    METRICS_ARE_PULLED,
+    &[
         PULLED,
         &[
             Field::new("resources", Type::Object(&RESOURCES), ""),
@@ -202,8 +211,8 @@ pub(super) const RUNTIME_METRICS: Object = Object {
             ),
         ],
     ],
-};
-const RESOURCES: Object = plain(&[&[
+);
+const RESOURCES: Object = Object::plain(&[&[
     Field::new("pod", Type::Object(&RESOURCE), ""),
     Field::new("container", Type::Object(&RESOURCE), ""),
     Field::new("node", Type::Object(&RESOURCE), ""),
@@ -213,9 +222,9 @@ const RESOURCES: Object = plain(&[&[
     Field::new("statefulset", Type::Object(&RESOURCE), ""),
     Field::new("job", Type::Object(&RESOURCE), ""),
 ]]);
-const RESOURCE: Object = plain(&[&[switch("enabled", "`true`", "Whether it is reported on.")]]);
+const RESOURCE: Object = Object::plain(&[&[switch("enabled", true, "Whether it is reported on.")]]);
 
-const LOG_SPEC: Object = plain(&[
+const LOG_SPEC: Object = Object::plain(&[
     &[
         Field::new("input", Type::Object(&LOG_INPUT), ""),
         Field::new(
@@ -237,75 +246,77 @@ const LOG_SPEC: Object = plain(&[
     ],
     RULES,
 ]);
-/// Of the outputs of a LogPipeline.
-const ONE_OF_THREE: &str = "exactly one of the three";
-
-const LOG_OUTPUT: Object = plain(&[&[
+const LOG_OUTPUT: Object = Object::plain(&[&[
     Field::new(
         "custom",
         STRING,
         "An output of Fluent Bit, [as far as it is supported](fluent-bit.md): a section with a `name`, without `match` and \
          `storage.total_limit_size`. Deprecated.",
     )
-    .default(ONE_OF_THREE)
     .secret(),
-    Field::new("http", Type::Object(&HTTP), "A server that gets records as Fluent Bit sends them. Deprecated.")
-        .default(ONE_OF_THREE),
-    Field::new("otlp", Type::Object(&OTLP), "The backend.").default(ONE_OF_THREE),
-]]);
-const FLUENT_BIT_FILTER: Object = Object {
-    name: "[filter section](#fluent-bit)",
-    fields: &[&[Field::new(
+    Field::new("http", Type::Object(&HTTP), "A server that gets records as Fluent Bit sends them. Deprecated."),
+    Field::new("otlp", Type::Object(&OTLP), "The backend."),
+]]).groups(&[Group::new(
+    Rule::ExactlyOne,
+    &["custom", "http", "otlp"],
+    "Exactly one output out of 'custom', 'http' or 'otlp' must be defined",
+)]);
+const FLUENT_BIT_FILTER: Object = Object::named(
+    "[filter section](#fluent-bit)",
+    &[&[Field::new(
         "custom",
         STRING,
         "A section with a `name` that is neither `kubernetes` nor `rewrite_tag`, without `match`.",
     )
     .secret()]],
-};
-const FILE: Object = Object {
-    name: "[file](#fluent-bit)",
-    fields: &[&[
+);
+const FILE: Object = Object::named(
+    "[file](#fluent-bit)",
+    &[&[
         Field::new("name", STRING, "Unique.").required(),
         Field::new("content", STRING, "What is in it.").required().secret(),
     ]],
-};
-const VARIABLE: Object = Object {
-    name: "[variable](#fluent-bit)",
-    fields: &[&[
+);
+const VARIABLE: Object = Object::named(
+    "[variable](#fluent-bit)",
+    &[&[
         Field::new("name", STRING, "Its name.").required(),
         Field::new("valueFrom", Type::Object(&VALUE_FROM), "Where its value is kept.").required(),
     ]],
-};
+);
 
-const LOG_INPUT: Object = plain(&[&[
+const LOG_INPUT: Object = Object::plain(&[&[
     Field::new(
         "runtime",
         Type::Object(&CONTAINER_LOGS),
         "Reads [what containers print](logs.md), on a machine that has their files.",
     )
-    .default("on")
+    .default_in_words("on")
     .older(Older::Named("application")),
     OTLP_INPUT_FIELD,
 ]]);
-pub(super) const CONTAINER_LOGS: Object = Object {
-    name: "[input](#inputs-of-a-logpipeline)",
-    fields: &[&[
-        switch("enabled", "`true`", "Whether it is on."),
-        Field::new("namespaces", Type::Object(&NAMESPACES_OF_LOGS), "From where.").default("all but the system's"),
+pub(super) const CONTAINER_LOGS: Object = Object::named(
+    "[input](#inputs-of-a-logpipeline)",
+    &[&[
+        switch("enabled", true, "Whether it is on."),
+        Field::new("namespaces", Type::Object(&NAMESPACES_OF_LOGS), "From where.")
+            .default_in_words("all but the system's"),
         Field::new("containers", Type::Object(&CONTAINERS), ""),
-        switch("keepOriginalBody", "`true`", "Whether a line that is JSON is kept beside what is read from it."),
-        switch("dropLabels", "`false`", "Leaves out the labels of pods. Only without `output.otlp`. Deprecated."),
-        switch("keepAnnotations", "`false`", "Adds the annotations of pods. Only without `output.otlp`. Deprecated."),
+        switch("keepOriginalBody", true, "Whether a line that is JSON is kept beside what is read from it."),
+        legacy_switch("dropLabels", "Leaves out the labels of pods. Only without `output.otlp`. Deprecated."),
+        legacy_switch("keepAnnotations", "Adds the annotations of pods. Only without `output.otlp`. Deprecated."),
     ]],
-};
-const NAMESPACES_OF_LOGS: Object = Object {
-    name: NAMESPACES.name,
-    fields: &[
+);
+const NAMESPACES_OF_LOGS: Object = Object::named(
+    NAMESPACES.name,
+    &[
         NAMESPACE_FIELDS,
         &[Field::new("system", Boolean, "All namespaces, those of the system included.").older(Older::Only)],
     ],
-};
-const CONTAINERS: Object = plain(&[&[
+)
+.groups(&[INCLUDE_OR_EXCLUDE.only(Version::V1Beta1), INCLUDE_EXCLUDE_OR_SYSTEM]);
+const CONTAINERS: Object = Object::plain(&[&[
     Field::new("include", List(&Text("name")), "Only these containers."),
-    Field::new("exclude", List(&Text("name")), "All but these. Not beside `include`."),
-]]);
+    Field::new("exclude", List(&Text("name")), "All but these."),
+]])
+.groups(&[INCLUDE_OR_EXCLUDE]);

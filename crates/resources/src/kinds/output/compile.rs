@@ -30,7 +30,7 @@ pub(crate) fn compile(output: &OtlpOutput, signal_path: &str, resolver: Resolver
     compiler.check_oauth2_security(&address, protocol);
     let path = compiler.path(&address, protocol, signal_path)?;
     let endpoint = Endpoint { host: address.host, port: address.port, path };
-    let compression = output.compression;
+    let compression = output.compression?;
     Some(Output { protocol, body: Body::Otlp, endpoint, compression, headers, oauth2, tls })
 }
 

@@ -6,7 +6,7 @@ use http::HeaderName;
 use weir_plan::Secret;
 
 use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
-use crate::document::{Located, Node, Version};
+use crate::document::{Located, Node};
 use crate::kinds::value::{Resolver, Value};
 
 /// Headers that the transport sets itself; a second value would break requests.
@@ -49,11 +49,6 @@ fn decode_header(node: &Node<'_>) -> Option<Header> {
     let name = fields.required("name").and_then(|node| decode_name(&node));
     let prefix = fields.optional("prefix").and_then(|node| node.string());
     let value = Value::take(&mut fields);
-    let rule = match node.version() {
-        Version::V1Beta1 => "Header must have 'value' or 'valueFrom' set",
-        Version::V1Alpha1 => "failed to resolve value",
-    };
-    value.check_set(node, rule);
     fields.finish();
     Some(Header { name: name?, prefix: prefix.map(|text| text.value.trim().to_owned()).unwrap_or_default(), value })
 }

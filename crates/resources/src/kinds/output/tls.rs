@@ -7,11 +7,10 @@ use weir_plan::{Identity, Secret};
 use super::certificate::{self, Problem};
 use super::endpoint::Scheme;
 use crate::diagnostic::{Diagnostic, Place, Reason};
-use crate::document::Node;
+use crate::document::Fields;
 use crate::kinds::value::{Resolver, Value};
 
 /// `tls` as written.
-#[derive(Default)]
 pub(crate) struct Tls {
     /// Where `insecure: true` stands.
     pub(crate) insecure: Option<Place>,
@@ -29,21 +28,18 @@ struct Pem<T> {
 }
 
 impl Tls {
-    pub(crate) fn decode(node: &Node<'_>) -> Self {
-        let Some(mut fields) = node.fields() else { return Self::default() };
+    /// Takes `tls`. Without it, backends are verified.
+    pub(crate) fn take(fields: &mut Fields<'_>) -> Self {
+        let mut fields = fields.mapping("tls");
         let insecure = fields.optional("insecure").filter(|node| node.boolean() == Some(true)).map(|node| node.place());
-        let insecure_skip_verify = fields.optional("insecureSkipVerify").and_then(|node| node.boolean());
+        let insecure_skip_verify = fields.boolean("insecureSkipVerify");
         let mut value = |key| fields.optional(key).map(|node| Value::decode(&node));
         let (ca, cert, key) = (value("ca"), value("cert"), value("key"));
         fields.finish();
 
-        let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_unset());
-        if given(&cert) != given(&key) {
-            node.findings().push(node.error("Can define either both 'cert' and 'key', or neither"));
-        }
         let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
         let (ca, cert, key) = (set(ca), set(cert), set(key));
-        Self { insecure, insecure_skip_verify: insecure_skip_verify.unwrap_or(false), ca, cert, key }
+        Self { insecure, insecure_skip_verify, ca, cert, key }
     }
 
     /// With certificates and a key from elsewhere.

@@ -60,12 +60,6 @@ pub(crate) struct Records {
     pub(crate) drop_labels: bool,
 }
 
-impl Default for Records {
-    fn default() -> Self {
-        Self { keep_original_body: true, keep_annotations: false, drop_labels: false }
-    }
-}
-
 impl FluentBit {
     /// Whether there is text in Fluent Bit's own language.
     pub(crate) fn is_unsupported_mode(&self) -> bool {

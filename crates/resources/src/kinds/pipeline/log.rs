@@ -2,7 +2,7 @@
 //!
 //! With `output.http` and `output.custom`, container logs are sent as Fluent Bit sends them.
 
-use weir_plan::{ContainerLogs, Input, Multiline, OtlpInput, Processing, RecordShape, Selector, Signal};
+use weir_plan::{ContainerLogs, Input, Multiline, OtlpInput, Processing, RecordShape, Signal};
 
 use super::fluent_bit::{self, FluentBit, Names, Records, To};
 use super::input;
@@ -10,7 +10,7 @@ use super::rules::{self, RuleFields};
 use super::selector;
 use super::{Output, Spec};
 use crate::diagnostic::{Diagnostic, Place};
-use crate::document::{Node, Version};
+use crate::document::{Fields, Node, Version};
 use crate::kinds::output::OtlpOutput;
 
 /// A field that only Fluent Bit understands.
@@ -28,14 +28,10 @@ struct LogInput<'a> {
     container_logs: Option<ContainerLogs>,
     /// What only Fluent Bit takes of it, and what both do.
     records: Records,
-    otlp: Option<(Node<'a>, Option<OtlpInput>)>,
-}
-
-impl Default for LogInput<'_> {
-    /// Container logs are collected unless the document says that they are not.
-    fn default() -> Self {
-        Self { container_logs: Some(container_logs()), records: Records::default(), otlp: None }
-    }
+    /// Nothing when it is turned off.
+    otlp: Option<OtlpInput>,
+    /// Where that is written, if it is.
+    otlp_node: Option<Node<'a>>,
 }
 
 impl LogInput<'_> {
@@ -46,8 +42,7 @@ impl LogInput<'_> {
     }
 
     fn compile(self) -> Input {
-        let otlp = self.otlp.map_or_else(|| Some(OtlpInput::default()), |(_, otlp)| otlp);
-        Input { otlp, container_logs: self.container_logs, ..Input::default() }
+        Input { otlp: self.otlp, container_logs: self.container_logs, ..Input::default() }
     }
 }
 
@@ -63,7 +58,7 @@ struct Outputs<'a> {
 pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     let mut fields = spec.fields()?;
     let mut legacy = Vec::new();
-    let input = fields.optional("input").and_then(|node| decode_input(&node, &mut legacy)).unwrap_or_default();
+    let input = decode_input(fields.mapping("input"), &mut legacy);
     let (mut filters_of_text, mut names) = (Vec::new(), Names::default());
     for (attribute, rule) in [
         ("filters", "filters are not supported with otlp output"),
@@ -117,37 +112,22 @@ fn decode_outputs<'a>(output: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option
     if [&outputs.custom, &outputs.http, &outputs.otlp].into_iter().flatten().count() == 1 {
         return Some(outputs);
     }
-    let message = "Exactly one output out of 'custom', 'http' or 'otlp' must be defined";
-    output.findings().push(output.error(message));
     None
 }
 
-fn decode_input<'a>(input: &Node<'a>, legacy: &mut Vec<Legacy<'a>>) -> Option<LogInput<'a>> {
-    let mut fields = input.fields()?;
-    let runtime = fields.optional("runtime");
-    let mut records = Records::default();
-    let container_logs =
-        runtime.map_or_else(|| Some(container_logs()), |node| decode_runtime(&node, legacy, &mut records));
-    let otlp = fields.optional("otlp").map(|node| {
-        let otlp = input::otlp(&node);
-        (node, otlp)
-    });
+fn decode_input<'a>(mut fields: Fields<'a>, legacy: &mut Vec<Legacy<'a>>) -> LogInput<'a> {
+    let (container_logs, records) = decode_runtime(fields.mapping("runtime"), legacy);
+    let (otlp_node, otlp) = (fields.optional("otlp"), input::take_otlp(&mut fields));
     fields.finish();
-    Some(LogInput { container_logs, records, otlp })
+    LogInput { container_logs, records, otlp, otlp_node }
 }
 
-/// Nothing when the input is turned off.
-fn decode_runtime<'a>(
-    runtime: &Node<'a>,
-    legacy: &mut Vec<Legacy<'a>>,
-    records: &mut Records,
-) -> Option<ContainerLogs> {
-    let Some(mut fields) = runtime.fields() else { return Some(container_logs()) };
-    let mut switch = |key| fields.optional(key).and_then(|node| node.boolean()).unwrap_or(true);
-    let (enabled, keep_original_body) = (switch("enabled"), switch("keepOriginalBody"));
+/// No container logs when the input is turned off.
+fn decode_runtime<'a>(mut fields: Fields<'a>, legacy: &mut Vec<Legacy<'a>>) -> (Option<ContainerLogs>, Records) {
+    let (enabled, keep_original_body) = (fields.boolean("enabled"), fields.boolean("keepOriginalBody"));
     let namespaces = selector::take_of_logs(&mut fields);
     let containers = fields.optional("containers").map(|node| selector::containers(&node)).unwrap_or_default();
-    let [labels, annotations] = match runtime.version() {
+    let [labels, annotations] = match fields.node().version() {
         Version::V1Beta1 => [
             ("input.runtime.dropLabels", "input.runtime.dropLabels is not supported with otlp output"),
             ("input.runtime.keepAnnotations", "input.runtime.keepAnnotations is not supported with otlp output"),
@@ -160,25 +140,18 @@ fn decode_runtime<'a>(
             ),
         ],
     };
-    records.keep_original_body = keep_original_body;
-    for (key, (attribute, rule), value) in [
-        ("dropLabels", labels, &mut records.drop_labels),
-        ("keepAnnotations", annotations, &mut records.keep_annotations),
-    ] {
+    let (mut drop_labels, mut keep_annotations) = (false, false);
+    for (key, (attribute, rule), value) in
+        [("dropLabels", labels, &mut drop_labels), ("keepAnnotations", annotations, &mut keep_annotations)]
+    {
         let Some(node) = fields.optional(key) else { continue };
-        *value = node.boolean().unwrap_or(*value);
+        *value = node.boolean().unwrap_or_default();
         legacy.push(Legacy { node, attribute, rule: Some(rule) });
     }
     fields.finish();
     let shape = RecordShape::Parsed { keep_original_body };
-    enabled.then_some(ContainerLogs { namespaces, containers, shape, multiline: Multiline::default() })
-}
-
-/// The container logs of a pipeline that says nothing about them.
-fn container_logs() -> ContainerLogs {
-    let shape = RecordShape::Parsed { keep_original_body: true };
-    let multiline = Multiline::default();
-    ContainerLogs { namespaces: Selector::without_system(), containers: Selector::All, shape, multiline }
+    let logs = ContainerLogs { namespaces, containers, shape, multiline: Multiline::default() };
+    (enabled.then_some(logs), Records { keep_original_body, keep_annotations, drop_labels })
 }
 
 /// With an OTLP output: nothing of Fluent Bit.
@@ -192,7 +165,7 @@ fn refuse_legacy(legacy: &[Legacy<'_>]) {
 
 /// Without an OTLP output: nothing that only the OTLP way has.
 fn refuse_without_otlp(input: &LogInput<'_>, rules: &[(&str, Node<'_>)]) {
-    if let Some((node, _)) = &input.otlp {
+    if let Some(node) = &input.otlp_node {
         node.findings().push(node.error("otlp input is only supported with otlp output"));
     }
     for (key, node) in rules {

@@ -40,7 +40,7 @@ const RESOURCES: [(&str, RuntimeResource); 8] = [
 /// Reads `spec`. `has_targets`: an annotation says what is scraped. Nothing when it, or its output, was reported.
 pub(crate) fn decode(spec: &Node<'_>, has_targets: bool) -> Option<Spec> {
     let mut fields = spec.fields()?;
-    let input = fields.optional("input").and_then(|input| decode_input(&input, has_targets)).unwrap_or_default();
+    let input = decode_input(fields.mapping("input"), has_targets);
     let output = fields.required("output").and_then(|output| {
         let mut fields = output.fields()?;
         let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp));
@@ -57,35 +57,31 @@ pub(crate) fn decode(spec: &Node<'_>, has_targets: bool) -> Option<Spec> {
 fn decode_output(otlp: &Node<'_>) -> Option<(OtlpOutput, Temporality)> {
     let mut fields = otlp.fields()?;
     let output = OtlpOutput::take(&mut fields);
-    let temporality = fields.optional("temporality").and_then(|node| node.choice(&TEMPORALITIES));
+    let temporality = fields.choice("temporality", &TEMPORALITIES);
     fields.finish();
-    Some((output, temporality.unwrap_or_default()))
+    Some((output, temporality?))
 }
 
-fn decode_input(input: &Node<'_>, has_targets: bool) -> Option<Input> {
-    let mut fields = input.fields()?;
+fn decode_input(mut fields: Fields<'_>, has_targets: bool) -> Input {
     let prometheus = fields.optional("prometheus").and_then(|node| {
         let inactive = (!has_targets).then_some("input.prometheus: pods and services are not scraped");
         pull(&node, inactive, |fields, namespaces, _| {
-            let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
+            let diagnostic_metrics = take_switch(fields, "diagnosticMetrics");
             PrometheusInput { namespaces, diagnostic_metrics, static_targets: Vec::new() }
         })
     });
     let istio = fields.optional("istio").and_then(|node| {
         pull(&node, Some("input.istio: no proxy is scraped"), |fields, namespaces, _| {
-            let diagnostic_metrics = take_switch(fields, "diagnosticMetrics", false);
-            IstioInput { namespaces, diagnostic_metrics, envoy_metrics: take_switch(fields, "envoyMetrics", false) }
+            let diagnostic_metrics = take_switch(fields, "diagnosticMetrics");
+            IstioInput { namespaces, diagnostic_metrics, envoy_metrics: take_switch(fields, "envoyMetrics") }
         })
     });
     let runtime = fields.optional("runtime").and_then(|node| {
         pull(&node, Some("input.runtime: no metrics of nodes and workloads are collected"), take_runtime)
     });
-    let otlp = match fields.optional("otlp") {
-        Some(node) => input::otlp(&node),
-        None => Input::default().otlp,
-    };
+    let otlp = input::take_otlp(&mut fields);
     fields.finish();
-    Some(Input { otlp, runtime, prometheus, istio, ..Input::default() })
+    Input { otlp, runtime, prometheus, istio, ..Input::default() }
 }
 
 /// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `inactive`: what
@@ -97,7 +93,7 @@ fn pull<T>(
     rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T,
 ) -> Option<T> {
     let mut fields = node.fields()?;
-    let enabled = fields.optional("enabled").and_then(|node| node.boolean()).unwrap_or(false);
+    let enabled = fields.boolean("enabled");
     let namespaces = selector::take_collected(&mut fields);
     let input = rest(&mut fields, namespaces, enabled);
     fields.finish();
@@ -108,20 +104,18 @@ fn pull<T>(
 }
 
 /// Takes a mapping whose only field is `enabled`.
-fn take_switch(fields: &mut Fields<'_>, key: &'static str, default: bool) -> bool {
-    let Some(mut fields) = fields.optional(key).and_then(|node| node.fields()) else { return default };
-    let enabled = fields.optional("enabled").and_then(|node| node.boolean());
+fn take_switch(fields: &mut Fields<'_>, key: &'static str) -> bool {
+    let mut fields = fields.mapping(key);
+    let enabled = fields.boolean("enabled");
     fields.finish();
-    enabled.unwrap_or(default)
+    enabled
 }
 
 fn take_runtime(fields: &mut Fields<'_>, namespaces: Selector, enabled: bool) -> RuntimeInput {
-    let mut resources = RuntimeResource::ALL.to_vec();
-    if let Some(mut fields) = fields.optional("resources").and_then(|node| node.fields()) {
-        let wanted = RESOURCES.into_iter().filter(|(key, _)| take_switch(&mut fields, key, true));
-        resources = wanted.map(|(_, resource)| resource).collect();
-        fields.finish();
-    }
+    let mut wanted = fields.mapping("resources");
+    let resources = RESOURCES.into_iter().filter(|(key, _)| take_switch(&mut wanted, key));
+    let resources = resources.map(|(_, resource)| resource).collect();
+    wanted.finish();
     let mut additional_metrics = Vec::new();
     if let Some(node) = fields.optional("additionalMetrics") {
         let names = node.strings();

@@ -27,10 +27,6 @@ pub(crate) fn take_of_logs(fields: &mut Fields<'_>) -> Selector {
     let exclude = take(&mut fields, "exclude", namespace);
     let system = fields.optional("system").map(|node| node.boolean());
     fields.finish();
-    if u8::from(include.is_some()) + u8::from(exclude.is_some()) + u8::from(system.is_some()) > 1 {
-        let message = "Only one of 'include', 'exclude' or 'system' can be defined";
-        node.findings().push(node.error(message));
-    }
     match selector(include, exclude) {
         Selector::All if system.flatten() != Some(true) => Selector::without_system(),
         selector => selector,
@@ -48,9 +44,6 @@ fn either<'a>(node: &Node<'a>, name: fn(&Node<'a>) -> Option<Located<String>>) -
     let include = take(&mut fields, "include", name);
     let exclude = take(&mut fields, "exclude", name);
     fields.finish();
-    if include.is_some() && exclude.is_some() {
-        node.findings().push(node.error("Only one of 'include' or 'exclude' can be defined"));
-    }
     selector(include, exclude)
 }
 

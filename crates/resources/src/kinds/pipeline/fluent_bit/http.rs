@@ -4,7 +4,7 @@ use weir_plan::{Body, Compression, Date, DateFormat, Endpoint, FluentBitFormat, 
 
 use super::Records;
 use crate::diagnostic::{Diagnostic, Findings, Place, Reason};
-use crate::document::{Located, Node, Version};
+use crate::document::Node;
 use crate::kinds::output::tls::Tls;
 use crate::kinds::output::{authorization, credential, is_path};
 use crate::kinds::value::{Resolved, Resolver, Value};
@@ -18,8 +18,6 @@ pub(crate) const FORMATS: [(&str, FluentBitFormat); 5] = [
     ("msgpack", FluentBitFormat::MsgPack),
     ("gelf", FluentBitFormat::Gelf),
 ];
-
-const DEFAULT_PORT: u16 = 443;
 
 /// `output.http` as written.
 pub(crate) struct Http {
@@ -41,11 +39,6 @@ impl Http {
     pub(crate) fn decode(node: &Node<'_>) -> Option<Self> {
         let mut fields = node.fields()?;
         let host = fields.required("host").map_or(Value::Invalid, |node| Value::decode(&node));
-        let rule = match node.version() {
-            Version::V1Beta1 => "'host' must have 'value' or 'valueFrom' set",
-            Version::V1Alpha1 => "failed to resolve value",
-        };
-        host.check_set(node, rule);
         let mut credential = |key| fields.optional(key).map(|node| Value::decode(&node));
         let set = |value: Option<Value>| value.filter(|value| !value.is_unset());
         let (user, password) = (set(credential("user")), set(credential("password")));
@@ -53,13 +46,13 @@ impl Http {
             let message = "basic authentication is not used: there is no 'user'";
             node.findings().push(Diagnostic::warning(&place.hidden(), message));
         }
-        let uri = fields.optional("uri").map_or_else(|| Some("/".to_owned()), |node| uri(&node));
-        let port = fields.optional("port").map_or(Some(DEFAULT_PORT), |node| port(&node));
-        let compression =
-            fields.optional("compress").map_or(Some(Compression::None), |node| node.choice(&COMPRESSIONS));
-        let format = fields.optional("format").map_or(Some(FluentBitFormat::Json), |node| node.choice(&FORMATS));
-        let dedot = fields.optional("dedot").and_then(|node| node.boolean()).unwrap_or(false);
-        let tls = fields.optional("tls").map(|node| Tls::decode(&node)).unwrap_or_default();
+        let findings = node.findings();
+        let uri = fields.text("uri").and_then(|uri| check_uri(uri.value, &uri.place, findings));
+        let port = fields.text("port").and_then(|port| check_port(&port.value, &port.place, findings));
+        let compression = fields.choice("compress", &COMPRESSIONS);
+        let format = fields.choice("format", &FORMATS);
+        let dedot = fields.boolean("dedot");
+        let tls = Tls::take(&mut fields);
         fields.finish();
         Some(Self { host, user, password, uri, port, compression, format, dedot, tls })
     }
@@ -93,11 +86,6 @@ impl Http {
     }
 }
 
-fn uri(node: &Node<'_>) -> Option<String> {
-    let Located { value, place } = node.string()?;
-    check_uri(value, &place, node.findings())
-}
-
 /// A path, and perhaps a query.
 pub(super) fn check_uri(value: String, place: &Place, findings: &Findings) -> Option<String> {
     let message = if !value.starts_with('/') {
@@ -109,11 +97,6 @@ pub(super) fn check_uri(value: String, place: &Place, findings: &Findings) -> Op
     };
     findings.push(Diagnostic::error(place, message).value(&value).expected("a path: /..."));
     None
-}
-
-fn port(node: &Node<'_>) -> Option<u16> {
-    let Located { value, place } = node.string()?;
-    check_port(&value, &place, node.findings())
 }
 
 pub(super) fn check_port(value: &str, place: &Place, findings: &Findings) -> Option<u16> {
