@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::time::{Instant, MissedTickBehavior, interval};
+use weir_units::parse_positive_duration;
 
 use crate::output;
 use crate::runtime;
@@ -21,7 +22,6 @@ use crate::scenario::http;
 use crate::scenario::metrics::sum;
 use crate::signal::Signal;
 use crate::sink::{self, SinkReport};
-use crate::units::parse_positive_duration;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,8 +1,10 @@
 //! The judge: a generator, a fault-injecting sink, and scenarios that put a system under test between the two.
 //!
-//! It is a black box on purpose. It depends on no other crate of the workspace and decodes OTLP with its own reduced
-//! messages, so that an error of the gateway cannot hide in code that both share. It must not know how a gateway works
-//! inside: it sees OTLP sockets, processes, and the Prometheus metrics any gateway shows.
+//! It is a black box on purpose: it shares neither the wire nor the engine with the gateway. It decodes OTLP with its
+//! own reduced messages, so that an error of the gateway cannot hide in code that both share. Of the workspace it uses
+//! only `weir-units`: sizes and durations are typed alike for all commands, and no verdict depends on how they are read.
+//! It must not know how a gateway works inside: it sees OTLP sockets, processes, and the Prometheus metrics any gateway
+//! shows.
 //!
 //! Invariants:
 //! - JUDGE-1: the generator gives every span, data point and log record an id of its own within its signal, never 0,
@@ -25,6 +27,7 @@ mod codec;
 mod cpu;
 pub mod demo;
 mod files;
+pub mod flags;
 pub mod grpc;
 pub mod ids;
 pub mod latency;
@@ -37,4 +40,3 @@ mod scan;
 pub mod scenario;
 pub mod signal;
 pub mod sink;
-pub mod units;

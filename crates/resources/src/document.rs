@@ -5,7 +5,6 @@
 
 mod json;
 mod node;
-pub mod quantity;
 pub(crate) mod suggest;
 pub mod table;
 pub(crate) mod yaml;
@@ -13,3 +12,4 @@ pub(crate) mod yaml;
 pub(crate) use json::json;
 pub(crate) use node::{Fields, Located, Node};
 pub use table::Version;
+pub(crate) use weir_units::quantity;

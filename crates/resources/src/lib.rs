@@ -24,6 +24,6 @@ mod kinds;
 mod load;
 
 pub use diagnostic::{Diagnostic, Reason, Report, Severity};
-pub use document::{Version, quantity, table};
+pub use document::{Version, table};
 pub use kinds::{ConversionError, KINDS, Kind, LogOutputs, Role, convert, is_convertible};
 pub use load::{Files, Foreign, Loaded, MAX_BYTES, Options, Source, Stamp, errors, load, stamp};

@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_engine::settings;
+use weir_units::parse_duration;
 
 use crate::limits;
 
@@ -258,7 +259,7 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = DATA_DIRECTORY, value_enum, default_value_t = FsyncMode::Always, value_name = "WHEN")]
     pub(crate) fsync: FsyncMode,
     /// How often, with --fsync interval; a power loss may lose as much
-    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "1s", value_parser = limits::parse_duration)]
+    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub(crate) fsync_interval: Duration,
     /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
@@ -277,17 +278,17 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
     /// How long a client waits for delivery before its data is written to the data directory and answered OK
-    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "250ms", value_parser = limits::parse_duration)]
+    #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "250ms", value_parser = parse_duration)]
     pub(crate) spill_after: Duration,
     /// How long a shutdown may take to deliver pending data
-    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = limits::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = parse_duration)]
     pub(crate) drain_timeout: Duration,
     /// Largest request taken, compressed and decompressed: at most a quarter of --memory, and no more than all pipelines
     /// together have room for; the log shows that limit [default: 16MiB]
     #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) max_request_size: Option<usize>,
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
-    #[arg(long, help_heading = PORTS, value_name = "DURATION", default_value = "10m", value_parser = limits::parse_duration)]
+    #[arg(long, help_heading = PORTS, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub(crate) max_connection_age: Duration,
 }
 
@@ -324,9 +325,9 @@ pub(crate) struct AdminArgs {
 
 const TRY_EXAMPLES: &str = "\
 Examples:
-  weir try pipeline.yaml --input sample.json               before and after, line by line
-  weir try pipelines/ --input sample.json --pipeline shop  of one pipeline only
-  weir try pipeline.yaml --input - --format json < sample  for programs
+  weir try examples/full.yaml --input examples/sample.json  before and after, line by line
+  weir try pipelines/ --input sample.json --pipeline shop   of one pipeline only
+  weir try pipeline.yaml --input - --format json < sample   for programs
 
 A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or resourceLogs), or \
 several of them, one after the other: what the Collector's file exporter writes will do. Exit code 1 if a rule fails \
@@ -359,4 +360,52 @@ pub(crate) enum TryFormat {
     Diff,
     /// A JSON document for each pipeline
     Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, CommandFactory};
+
+    use super::*;
+
+    /// The options of a command and of the commands below it whose values are called one of `names`.
+    fn options<'a>(command: &'a clap::Command, names: &[&str]) -> Vec<&'a Arg> {
+        let is_named = |arg: &&Arg| arg.get_value_names().is_some_and(|of| names.iter().any(|name| of == [*name]));
+        let mut found: Vec<_> = command.get_arguments().filter(is_named).collect();
+        found.extend(command.get_subcommands().flat_map(|below| options(below, names)));
+        found
+    }
+
+    /// Whether an option takes a text, apart from what else its command needs.
+    fn takes(option: &Arg, text: &str) -> bool {
+        let alone = Arg::new("option").long("option").value_parser(option.get_value_parser().clone());
+        let mut command = clap::Command::new("weir").arg(alone);
+        command.try_get_matches_from_mut(["weir", &format!("--option={text}")]).is_ok()
+    }
+
+    #[test]
+    fn all_commands_take_the_same_sizes_and_durations() {
+        const SIZES: [&[&str]; 2] = [
+            &["1536", "1.5KiB", "1.5Ki", "2kb", "2 KB", "64B", "0.5k", "2e3"],
+            &["", "ten", "KiB", "-1", "1.2.3", "10m", "1KiBs", "16EiB", "99999999999999999999"],
+        ];
+        const DURATIONS: [&[&str]; 2] = [
+            &["250ms", "1.5s", "60", "1.5", "2m", "1h30m", "1d", " 20s "],
+            &["", "soon", "s", "-1s", "1h30", "1 h", "1e3s", "9000h", "99999999999"],
+        ];
+        let cli = Cli::command();
+        for (names, [right, wrong]) in [(&["SIZE", "BYTES_PER_SECOND"][..], SIZES), (&["DURATION"], DURATIONS)] {
+            let options = options(&cli, names);
+            assert!(options.len() > 9, "{names:?}: {options:?}");
+            for option in options {
+                let id = option.get_id();
+                for text in right {
+                    assert!(takes(option, text), "--{id} {text:?}");
+                }
+                for text in wrong {
+                    assert!(!takes(option, text), "--{id} {text:?}");
+                }
+            }
+        }
+    }
 }

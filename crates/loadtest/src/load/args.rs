@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use weir_units::{parse_duration, parse_positive_duration};
 
 use super::log_files::LogFilesArgs;
 use super::payload::ShapeArgs;
 use crate::codec::Compression;
+use crate::flags::Interval;
 use crate::signal::Signal;
-use crate::units::{Interval, parse_duration, parse_positive_duration};
 
 const EXAMPLES: &str = "\
 Examples:

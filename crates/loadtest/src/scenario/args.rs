@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use clap::{ArgAction, Args, ValueEnum};
+use weir_units::{parse_duration, parse_positive_duration, parse_positive_size, parse_size};
 
 use super::config::{Annotation, Output, RecordFormat};
 use super::processing::Processing;
@@ -14,7 +15,6 @@ use crate::codec::Compression;
 use crate::load::Offered;
 use crate::load::payload::{Shape, ShapeArgs};
 use crate::signal::Signal;
-use crate::units::{parse_bytes, parse_duration, parse_positive_duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub struct LoadtestArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]
     pub rotate_every: Option<Duration>,
     /// Bytes in the files that a log agent finds when it starts, without --scenario and --rate
-    #[arg(long, value_name = "SIZE", default_value = "400MB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "400MB", value_parser = parse_size)]
     pub backlog: u64,
     /// One more argument for `weir load log-files`; repeatable, for example --writer-arg=--shape=json
     #[arg(long = "writer-arg", value_name = "ARG", allow_hyphen_values = true)]
@@ -109,7 +109,7 @@ pub struct LoadtestArgs {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
     pub processing: Processing,
     /// Memory each system may use
-    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_positive_size)]
     pub memory: u64,
     /// Also test a peer; the only known one is otelcol, an OpenTelemetry Collector 0.158 or newer
     #[arg(long, value_name = "NAME=PATH")]

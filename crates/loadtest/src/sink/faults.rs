@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use weir_units::parse_size;
 
+use crate::flags::{Interval, Percent, Window};
 use crate::grpc::Code;
-use crate::units::{Interval, Percent, Window, parse_bytes};
 
 /// The faults to inject; as flags and as the JSON body of `POST /faults`.
 #[derive(Args, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,10 +42,10 @@ pub struct Faults {
     #[arg(long, value_name = "START..END")]
     pub outage: Vec<Window>,
     /// Read each request at this many bytes per second
-    #[arg(long, value_name = "BYTES_PER_SECOND", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES_PER_SECOND", value_parser = parse_size)]
     pub slow_read: Option<u64>,
     /// Refuse requests of more uncompressed bytes: 413 or RESOURCE_EXHAUSTED
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_request_bytes: Option<u64>,
     /// Accept only the second half of the items of PCT percent of requests (partial success)
     #[arg(long, value_name = "PCT", default_value_t)]
@@ -106,7 +107,7 @@ impl fmt::Display for Delay {
 
 impl<'de> Deserialize<'de> for Refusal {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        crate::units::from_json(deserializer)
+        crate::flags::from_json(deserializer)
     }
 }
 
@@ -118,7 +119,7 @@ impl Serialize for Refusal {
 
 impl<'de> Deserialize<'de> for Delay {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        crate::units::from_json(deserializer)
+        crate::flags::from_json(deserializer)
     }
 }
 

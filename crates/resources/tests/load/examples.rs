@@ -12,7 +12,9 @@ pub(crate) fn examples() -> PathBuf {
 
 #[test]
 fn every_example_loads_without_warnings() {
-    let sources = Files::read(&[examples()]).sources;
+    let mut sources = Files::read(&[examples()]).sources;
+    // Beside them lies a sample of telemetry.
+    sources.retain(|source| source.name.ends_with(".yaml"));
     assert!(sources.len() >= 7, "examples are missing");
     for source in sources {
         let name = source.name.clone();

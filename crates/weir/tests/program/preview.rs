@@ -292,3 +292,45 @@ async fn what_cannot_be_tried_is_named() {
         assert_eq!(code, Some(i32::from(!sample.contains("resourceSpans"))), "{sample}");
     }
 }
+
+/// The root of the repository, where commands of the documentation are typed.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The arguments of the one `weir try` that a document shows, without the remark behind it.
+fn documented(document: &str) -> Vec<&str> {
+    let shown: Vec<_> = document.lines().filter(|line| line.starts_with("weir try ")).collect();
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    shown[0].split(" # ").next().unwrap().split_whitespace().skip(1).collect()
+}
+
+#[tokio::test]
+async fn what_the_readme_says_of_the_shipped_sample_works() {
+    let readme = std::fs::read_to_string(format!("{ROOT}/README.md")).unwrap();
+    let yaml = readme.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("pipelines.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let mut arguments = documented(&readme);
+    let place = arguments.iter().position(|argument| *argument == "pipelines.yaml").unwrap();
+    arguments[place] = file.to_str().unwrap();
+    let mut command = command(&arguments);
+    command.current_dir(ROOT);
+    let (code, out, log) = feed(command, "").await;
+    assert_eq!(code, Some(0), "{log}");
+    assert!(out.starts_with("traces/backend: 3 spans in, 3 out\n"), "{out}");
+}
+
+/// The sample shows something: one rule of the example matches all spans, another one removes one.
+#[tokio::test]
+async fn what_the_manual_says_of_the_shipped_sample_works() {
+    let manual = std::fs::read_to_string(format!("{ROOT}/docs/ottl.md")).unwrap();
+    let mut command = command(&documented(&manual));
+    command.current_dir(ROOT);
+    let (code, out, log) = feed(command, "").await;
+    assert_eq!(code, Some(0), "{log}");
+    for part in
+        ["traces/grpc-backend: 3 spans in, 2 out\n", "3 matched, 0 failed: set(", "1 removed, 0 failed: IsMatch("]
+    {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+}

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use weir_units::{parse_duration, parse_positive_duration, parse_size};
 
-use crate::units::{Percent, parse_bytes, parse_duration, parse_positive_duration};
+use crate::flags::Percent;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +43,7 @@ pub struct LogFilesArgs {
     #[arg(long, value_name = "LINES_PER_SECOND", default_value_t = 0, conflicts_with = "byte_rate")]
     pub rate: u64,
     /// Bytes per second of each container
-    #[arg(long, value_name = "BYTES_PER_SECOND", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES_PER_SECOND", value_parser = parse_size)]
     pub byte_rate: Option<u64>,
     /// Lines of each container, both streams together; without --lines and --duration, until stopped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=999_999_999_999))]
@@ -78,7 +79,7 @@ pub struct LookArgs {
     #[arg(long, value_enum, default_value = "plain")]
     pub shape: LineShape,
     /// Length of what the application writes; the default is 200 bytes, with --shape json 400, flog 300
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub line_size: Option<u64>,
     /// Share of lines on the standard error
     #[arg(long, value_name = "PCT", default_value = "20")]
@@ -102,7 +103,7 @@ pub struct LookArgs {
 #[command(next_help_heading = "Rotation and pods")]
 pub struct FateArgs {
     /// Rotate a file that has this size
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub rotate_size: Option<u64>,
     /// Rotate a file of this age
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use anyhow::bail;
 use clap::Args;
+use weir_units::{parse_size, typed_size};
 
 use super::points::MetricType;
 use crate::marked::Marked;
@@ -20,7 +21,7 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub attributes: Option<u32>,
     /// Length of each attribute value [default: 64; 16 of a record]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    #[arg(long, value_name = "SIZE", value_parser = size_up_to(65_536))]
     pub attribute_bytes: Option<u32>,
     /// Spans per trace: one root and its children [default: 11]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -29,7 +30,7 @@ pub struct ShapeArgs {
     #[arg(long, value_enum, value_name = "TYPE")]
     pub metric_type: Option<MetricType>,
     /// Length of the body of a log record [default: 2000]
-    #[arg(short, long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(short, long, value_name = "SIZE", value_parser = size_up_to(1_000_000))]
     pub size: Option<u32>,
     /// One more attribute of the resource; repeatable, for example k8s.pod.uid=abc
     #[arg(long = "resource-attribute", value_name = "KEY=VALUE")]
@@ -37,6 +38,16 @@ pub struct ShapeArgs {
     /// Mark so many of each hundred items with the attribute load.drop="1", for a filter to drop; the others have "0"
     #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub marked: Option<u8>,
+}
+
+/// Reads a size that is not larger than `most`.
+fn size_up_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let fits = u32::try_from(parse_size(text)?).ok().filter(|bytes| *bytes <= most);
+        fits.ok_or_else(|| {
+            format!("cannot use size {text:?}: it is larger than {}; choose a smaller one", typed_size(most.into()))
+        })
+    }
 }
 
 /// A key and its value.

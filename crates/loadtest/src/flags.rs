@@ -1,4 +1,4 @@
-//! Values as people type them: durations, byte counts, percentages, and ranges of time.
+//! Values of flags that are also JSON: percentages, lengths of time, and windows of time.
 //!
 //! It knows text only; what a value means is the business of the option that holds it.
 
@@ -7,60 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// Parses `250ms`, `1.5s`, `2m`, `1h`, or a plain number of seconds.
-///
-/// # Errors
-/// Says what is wrong with the text and what would be valid.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split_unit(text);
-    let scale = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("cannot read duration \"{text}\": use a number with ms, s, m or h, such as 250ms")),
-    };
-    let seconds: f64 = number.parse().map_err(|_| format!("cannot read duration \"{text}\": use 250ms, 1s or 2m"))?;
-    Duration::try_from_secs_f64(seconds * scale).map_err(|err| format!("cannot read duration \"{text}\": {err}"))
-}
-
-/// Parses a duration longer than nothing.
-///
-/// # Errors
-/// As [`parse_duration`], and for zero.
-pub fn parse_positive_duration(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        Duration::ZERO => Err(format!("cannot use duration \"{text}\": it must be longer than nothing")),
-        duration => Ok(duration),
-    }
-}
-
-/// Parses a byte count: a plain number, or one with KB, MB, GB (powers of 1000) or KiB, MiB, GiB (powers of 1024).
-///
-/// # Errors
-/// Says what is wrong with the text and what would be valid.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let (number, unit) = split_unit(text);
-    let scale: u64 = match unit {
-        "" | "B" => 1,
-        "KB" => 1000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "KiB" | "Ki" => 1 << 10,
-        "MiB" | "Mi" => 1 << 20,
-        "GiB" | "Gi" => 1 << 30,
-        _ => return Err(format!("cannot read size \"{text}\": use bytes, or a number with KiB, MiB or GiB")),
-    };
-    let value: u64 = number.parse().map_err(|_| format!("cannot read size \"{text}\": use 4194304, 4MiB or 1GiB"))?;
-    value.checked_mul(scale).ok_or_else(|| format!("cannot read size \"{text}\": larger than 2^64 bytes"))
-}
-
-fn split_unit(text: &str) -> (&str, &str) {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    (&text[..end], text[end..].trim())
-}
+use weir_units::parse_duration;
 
 /// A share of requests, 0 to 100.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -96,7 +43,7 @@ impl fmt::Display for Percent {
     }
 }
 
-/// A length of time, written `250ms` or as a number of seconds.
+/// A length of time, written `250ms`, `1h30m` or as a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval(pub Duration);
 
@@ -212,21 +159,6 @@ impl Serialize for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_and_sizes_read_as_people_write_them() {
-        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
-        assert!(parse_positive_duration("0s").unwrap_err().contains("longer than nothing"));
-        assert_eq!(parse_positive_duration("1ms"), Ok(Duration::from_millis(1)));
-        assert_eq!(parse_duration("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
-        assert!(parse_duration("soon").is_err());
-        assert!(parse_duration("1e400h").is_err());
-        assert_eq!(parse_bytes("4MiB"), Ok(4 << 20));
-        assert_eq!(parse_bytes("1024"), Ok(1024));
-        assert!(parse_bytes("99999999999GiB").is_err());
-    }
 
     #[test]
     fn percentages_and_windows_refuse_what_makes_no_sense() {
