@@ -443,8 +443,17 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
 
 #[test]
 fn the_example_for_metrics() {
+    let prometheus = PrometheusInput {
+        namespaces: Selector::Only(texts(["shop"])),
+        diagnostic_metrics: false,
+        static_targets: texts(["http://localhost:8888/metrics"]),
+    };
     let pipeline = Pipeline {
-        input: Input { otlp: Some(OtlpInput { namespaces: except(&["sandbox"]) }), ..Input::default() },
+        input: Input {
+            otlp: Some(OtlpInput { namespaces: except(&["sandbox"]) }),
+            prometheus: Some(prometheus),
+            ..Input::default()
+        },
         processing: Processing {
             transforms: vec![Transform {
                 conditions: texts(["IsMatch(metric.name, \"^http_.*\")"]),

@@ -180,5 +180,5 @@ fn encode(out: &mut Encoder, number: u32, example: &Exemplar<'_>) {
 fn id(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
-    (text.len() % 2 == 0).then(|| text.chunks_exact(2).map(byte).collect())?
+    text.len().is_multiple_of(2).then(|| text.chunks_exact(2).map(byte).collect())?
 }

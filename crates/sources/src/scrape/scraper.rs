@@ -145,7 +145,6 @@ impl Running {
         let (stop, stopped) = watch::channel(false);
         let (resource, shared, target) = (target.resource(), Arc::clone(shared), target.clone());
         let scraping = Loop { shared, target, resource, interval, known: Known::default(), paid: None };
-        #[expect(clippy::disallowed_methods, reason = "the handle is kept")]
         let task = tokio::spawn(scraping.run(stopped));
         Self { stop, task }
     }

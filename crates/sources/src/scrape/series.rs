@@ -71,7 +71,7 @@ impl<'p> Series<'p> {
             if rest == b"}" {
                 return Ok(());
             }
-            let (name, is_quoted, after) = label_name(rest)?;
+            let ((name, is_quoted), after) = label_name(rest)?;
             rest = after.trim_ascii_start();
             match rest.strip_prefix(b"=") {
                 Some(after) => rest = self.read_value(name, after)?,
@@ -102,18 +102,21 @@ impl<'p> Series<'p> {
     }
 }
 
-/// The name of a label, whether it is quoted, and what follows it.
-fn label_name(text: &[u8]) -> Result<(Cow<'_, [u8]>, bool, &[u8]), BadSeries> {
+/// The name of a label, and whether it is quoted.
+type LabelName<'p> = (Cow<'p, [u8]>, bool);
+
+/// The name of a label, and what follows it.
+fn label_name(text: &[u8]) -> Result<(LabelName<'_>, &[u8]), BadSeries> {
     if let Some(quoted) = text.strip_prefix(b"\"") {
         let end = end_of_quote(quoted).ok_or(BadSeries::Syntax)?;
-        return Ok((unescaped(&quoted[..end]), true, &quoted[end + 1..]));
+        return Ok(((unescaped(&quoted[..end]), true), &quoted[end + 1..]));
     }
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let end = text.iter().position(|byte| !is_of_name(byte)).unwrap_or(text.len());
     if end == 0 || text[0].is_ascii_digit() {
         return Err(BadSeries::Syntax);
     }
-    Ok((Cow::Borrowed(&text[..end]), false, &text[end..]))
+    Ok(((Cow::Borrowed(&text[..end]), false), &text[end..]))
 }
 
 /// A text without its escapes: `\\`, `\"` and `\n`. What else a backslash stands before stays as it is.

@@ -239,7 +239,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Data directory:",
         "Container logs, for LogPipelines with runtime input:",
         "Security of the OTLP ports:",
-        "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs:",
+        "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets:",
         "Logging:",
     ];
     assert_eq!(headings, expected, "{help}");
