@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use weir_plan::{CollectionIntervals, PodLabels, ServiceEnrichment};
+use weir_units::quantity;
 
 use crate::diagnostic::Diagnostic;
-use crate::document::quantity;
 use crate::document::{Fields, Node};
 use crate::kinds::object::{self, Metadata};
 
