@@ -264,7 +264,7 @@ impl Permit {
     /// Makes it stand for `bytes` (and their overhead) if it does not yet; false when there is no room. A permit for
     /// all there is always stands for enough: otherwise, data that was written when there was more memory could not be
     /// read.
-    pub(crate) fn cover(&mut self, bytes: usize) -> bool {
+    pub fn cover(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_add(OVERHEAD_BYTES).saturating_sub(self.bytes());
         more == 0 || self.is_all || self.grow(more)
     }

@@ -39,6 +39,7 @@ use dial::Dial;
 use local::Local;
 pub(crate) use outcome::{About, BackendRefusal, Outcome, RetryKind, TOO_LARGE};
 use proxy::Proxy;
+pub use tls::client_config;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
 /// makes every early retry a duplicate.

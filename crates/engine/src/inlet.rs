@@ -51,8 +51,10 @@ pub enum InputKind {
     Otlp,
     /// Metrics of nodes and workloads.
     Runtime,
-    /// Metrics of annotated pods and services.
+    /// Metrics of scraped targets.
     Prometheus,
+    /// What is said of these scrapes: `up` and `scrape_*`.
+    PrometheusDiagnostics,
     /// Metrics of Istio's proxies.
     Istio,
     /// What containers print, in requests of one container each.

@@ -75,6 +75,7 @@ pub use budget::{Permit, Text};
 pub use clock::unix_nanos;
 pub use entrance::{Addresses, Entrance, OtlpPorts};
 pub use export::SetupError;
+pub use export::client_config;
 pub use inlet::{Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, Unfit, Verdict};
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};

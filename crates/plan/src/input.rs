@@ -93,6 +93,8 @@ pub struct PrometheusInput {
     pub namespaces: Selector,
     /// Whether `up` and `scrape_*` are kept.
     pub diagnostic_metrics: bool,
+    /// Addresses of pages that are scraped whatever a cluster says.
+    pub static_targets: Vec<String>,
 }
 
 /// Metrics of Istio's proxies.

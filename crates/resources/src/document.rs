@@ -12,4 +12,3 @@ pub(crate) mod yaml;
 pub(crate) use json::json;
 pub(crate) use node::{Fields, Located, Node};
 pub use table::Version;
-pub(crate) use weir_units::quantity;

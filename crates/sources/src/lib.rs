@@ -14,4 +14,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod scrape;
 pub mod tail;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{EnumValueParser, NonEmptyStringValueParser, TypedValueParser};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_engine::settings;
@@ -192,16 +192,8 @@ pub(crate) enum Role {
     Gateway,
     /// Read what containers print
     Logs,
-    /// Collect metrics of nodes and workloads; not there yet
+    /// Scrape targets
     Metrics,
-}
-
-/// A role that there is already.
-fn role() -> impl TypedValueParser<Value = Role> {
-    EnumValueParser::<Role>::new().try_map(|role| match role {
-        Role::Metrics => Err("there is no metric agent yet; leave metrics out"),
-        Role::Gateway | Role::Logs => Ok(role),
-    })
 }
 
 /// Headings of the options.
@@ -211,8 +203,7 @@ const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
-const ADMINISTRATION: &str =
-    "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs";
+const ADMINISTRATION: &str = "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets";
 
 impl RunArgs {
     /// Whether the command line says that this process does that.
@@ -237,8 +228,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) strict: bool,
     /// What this process does, if gateways and agents are separate processes: without gateway, the OTLP ports stay
-    /// closed, and without logs, no container logs are read [default: whatever the pipelines ask for]
-    #[arg(long, value_parser = role(), value_delimiter = ',', value_name = "ROLE,...")]
+    /// closed, without logs, no container logs are read, and without metrics, nothing is scraped [default: whatever the pipelines ask for]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...")]
     pub(crate) roles: Vec<Role>,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
     #[arg(long, help_heading = PORTS, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]

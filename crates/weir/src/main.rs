@@ -18,6 +18,7 @@ mod logs;
 mod preview;
 mod proxy;
 mod run;
+mod scraping;
 mod security;
 mod state;
 mod tables;

@@ -15,6 +15,7 @@ use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, OtlpPorts, 
 use weir_enrich::{PodList, Pods};
 use weir_plan::{PipelineId, Plan};
 use weir_resources::{Loaded, LogOutputs, Report};
+use weir_sources::scrape::TargetBoard;
 use weir_sources::tail::{Board, Wanted};
 
 use crate::allocator;
@@ -25,6 +26,7 @@ use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::limits;
 use crate::proxy;
+use crate::scraping::MetricAgent;
 use crate::security::{self, Security};
 use crate::watch::Watch;
 use signals::Signals;
@@ -153,6 +155,7 @@ struct Gateway {
     /// What the engine asks about the cluster.
     pods: Arc<PodList>,
     log_agent: LogAgent,
+    metric_agent: MetricAgent,
     args: Arc<RunArgs>,
     watches: Watches,
     log_outputs: LogOutputs,
@@ -170,6 +173,9 @@ impl Gateway {
         let board = Board::default();
         let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
         settings.admin.routes.push(Route::new("/logs", board));
+        let targets = TargetBoard::default();
+        let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
+        settings.admin.routes.push(Route::new("/targets", targets));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
         if let Some(DataDir { journal, state, logs }) = data_dir::open(&args)? {
@@ -184,7 +190,8 @@ impl Gateway {
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
-        Ok(Self { engine, pods, log_agent, args, watches, log_outputs, memory })
+        metric_agent.scrape_for(&plan, engine.inlet())?;
+        Ok(Self { engine, pods, log_agent, metric_agent, args, watches, log_outputs, memory })
     }
 
     /// From now on, a signal finds a gateway that can be ended in good order.
@@ -219,7 +226,9 @@ impl Gateway {
         };
         tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
         // What is read already is waited for, as it is for clients.
-        let (stopped, ()) = tokio::join!(self.engine.shutdown(signals.next()), self.log_agent.stop());
+        let (stopped, ()) = tokio::join!(self.engine.shutdown(signals.next()), async {
+            tokio::join!(self.log_agent.stop(), self.metric_agent.stop());
+        });
         stopped.books.iter().for_each(report);
         if !stopped.in_order {
             bail!("ended by a second signal before everything under way was finished");
@@ -273,7 +282,9 @@ impl Gateway {
             let Addresses { grpc, http, .. } = self.engine.addresses();
             tracing::info!(grpc = grpc.map(display), http = http.map(display), "the OTLP ports are open");
         }
-        Ok(taken_up?)
+        let changes = taken_up?;
+        self.metric_agent.scrape_for(plan, self.engine.inlet())?;
+        Ok(changes)
     }
 
     /// Begins with what no pipeline asked for before, and finds out whether it can. What is read of containers is for

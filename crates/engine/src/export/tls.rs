@@ -11,7 +11,10 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use weir_plan::{Identity, Tls};
 
 /// The client configuration for a plan's TLS settings. For plain text, it is one that trusts nobody.
-pub(super) fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
+///
+/// # Errors
+/// When certificates or keys cannot be used, or the system has no root certificates and the settings name none.
+pub fn client_config(tls: Option<&Tls>) -> Result<ClientConfig, String> {
     let mut config = config(tls)?;
     // Sessions that are kept have tickets of up to 64 KiB, and certificates. Connections live long: few would be resumed.
     config.resumption = Resumption::disabled();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use weir_otlp::common::{AnyValue, Message, Resource};
 use weir_otlp::field::{request, resource_data};
 use weir_otlp::{Signal, count};
-use weir_plan::{Input, Multiline, OtlpInput, RecordShape, Selector};
+use weir_plan::{Input, Multiline, OtlpInput, PrometheusInput, RecordShape, Selector};
 
 use crate::inlet::InputKind;
 
@@ -18,6 +18,8 @@ pub(crate) struct Selection {
     otlp: Option<Resources>,
     /// Of what containers print.
     container_logs: Option<ContainerLogs>,
+    /// Of what is scraped.
+    prometheus: Option<Scraped>,
     pub(crate) drop_noise: bool,
 }
 
@@ -33,6 +35,12 @@ struct ContainerLogs {
     resources: Resources,
     shape: RecordShape,
     multiline: Multiline,
+}
+
+#[derive(Debug, Clone)]
+struct Scraped {
+    resources: Resources,
+    diagnostics: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -73,8 +81,13 @@ impl Selection {
             shape: input.shape,
             multiline: input.multiline,
         };
+        let prometheus = |input: &PrometheusInput| Scraped {
+            resources: Resources { namespaces: Wanted::new(&input.namespaces), containers: Wanted::All },
+            diagnostics: input.diagnostic_metrics,
+        };
         Self {
             otlp: input.otlp.as_ref().map(otlp),
+            prometheus: input.prometheus.as_ref().map(prometheus),
             container_logs: input.container_logs.as_ref().map(container_logs),
             drop_noise: input.drop_istio_noise,
         }
@@ -82,12 +95,12 @@ impl Selection {
 
     /// Of a pipeline that takes no requests.
     pub(crate) fn nothing() -> Self {
-        Self { otlp: None, container_logs: None, drop_noise: false }
+        Self { otlp: None, container_logs: None, prometheus: None, drop_noise: false }
     }
 
     /// Whether there is an input that it takes from.
     pub(crate) fn takes_anything(&self) -> bool {
-        self.otlp.is_some() || self.container_logs.is_some()
+        self.otlp.is_some() || self.container_logs.is_some() || self.prometheus.is_some()
     }
 
     /// Whether it takes from this input.
@@ -103,8 +116,12 @@ impl Selection {
                 let logs = self.container_logs.as_ref()?;
                 (logs.shape == shape && logs.multiline == multiline).then_some(&logs.resources)
             }
+            InputKind::Prometheus => self.prometheus.as_ref().map(|scraped| &scraped.resources),
+            InputKind::PrometheusDiagnostics => {
+                self.prometheus.as_ref().filter(|scraped| scraped.diagnostics).map(|scraped| &scraped.resources)
+            }
             // Plans have these inputs, but nothing collects for them yet.
-            InputKind::Runtime | InputKind::Prometheus | InputKind::Istio => None,
+            InputKind::Runtime | InputKind::Istio => None,
         }
     }
 

@@ -11,6 +11,7 @@ mod metric;
 mod removed;
 mod rules;
 mod selector;
+mod static_targets;
 mod trace;
 
 use weir_plan::{Backlog, Input, Multiline, PipelineId, Processing, ServiceEnrichment, Signal};
@@ -33,6 +34,8 @@ use removed::Removed;
 
 /// Whether noise that telemetry causes in a service mesh is left out.
 pub(crate) const NOISE_FILTER: [(&str, bool); 2] = [("enabled", true), ("disabled", false)];
+
+const NO_SCRAPES: &str = "the annotation has no effect: only a MetricPipeline with input.prometheus.enabled scrapes";
 
 /// A checked document.
 pub(crate) struct Pipeline {
@@ -72,6 +75,8 @@ struct Annotations {
     drop_istio_noise: Option<bool>,
     oauth2_ca: Option<SecretKeyRef>,
     multiline: Multiline,
+    /// What to scrape, and where that stands.
+    static_targets: Option<(Vec<String>, Place)>,
 }
 
 impl Pipeline {
@@ -82,15 +87,23 @@ impl Pipeline {
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
             Signal::Traces => trace::decode(&spec),
-            Signal::Metrics => metric::decode(&spec),
+            Signal::Metrics => metric::decode(&spec, annotations.static_targets.is_some()),
             Signal::Logs => log::decode(&spec, name),
         });
+        let findings = document.findings();
         document.finish();
         if let Some(spec) = &mut spec {
             spec.input.drop_istio_noise = annotations.drop_istio_noise.unwrap_or_default();
             spec.input.container_logs.iter_mut().for_each(|logs| logs.multiline = annotations.multiline);
         }
-        let Annotations { backlog, oauth2_ca, .. } = annotations;
+        let Annotations { backlog, oauth2_ca, static_targets, .. } = annotations;
+        if let Some((targets, place)) = static_targets {
+            match spec.as_mut().map(|spec| spec.input.prometheus.as_mut()) {
+                Some(Some(prometheus)) => prometheus.static_targets = targets,
+                Some(None) => findings.push(Diagnostic::warning(&place, NO_SCRAPES)),
+                None => {}
+            }
+        }
         Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
     }
 
@@ -162,7 +175,9 @@ fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotatio
     let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node));
     let multiline = annotations.optional(multiline::ANNOTATION);
     let multiline = multiline.and_then(|node| decode_multiline(&node, signal)).unwrap_or_default();
-    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca, multiline }
+    let static_targets = annotations.optional("weir.dev/static-targets");
+    let static_targets = static_targets.and_then(|node| Some((static_targets::decode(&node)?, node.place())));
+    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca, multiline, static_targets }
 }
 
 /// A key of a Secret as a text.

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use weir_plan::{CollectionIntervals, PodLabels, ServiceEnrichment};
+use weir_units::quantity;
 
 use crate::diagnostic::Diagnostic;
-use crate::document::quantity;
 use crate::document::{Fields, Node};
 use crate::kinds::object::{self, Metadata};
 
@@ -104,7 +104,8 @@ fn take_interval(fields: &mut Fields<'_>) -> Option<Duration> {
     let unsigned = text.value.strip_prefix('-').unwrap_or(&text.value);
     let (message, expected) = match quantity::duration(unsigned) {
         Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => {
-            given.iter().for_each(|node| node.warn_not_active("collectionInterval: no metrics are fetched"));
+            let inactive = "collectionInterval: only targets that annotations name are scraped";
+            given.iter().for_each(|node| node.warn_not_active(inactive));
             return Some(interval);
         }
         Ok(_) => ("'collectionInterval' must be greater than 0".to_owned(), "a duration, for example 30s"),

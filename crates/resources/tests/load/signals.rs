@@ -119,7 +119,11 @@ fn inputs_that_fetch_metrics_are_in_the_plan_with_their_defaults() {
                 resources: RuntimeResource::ALL.to_vec(),
                 additional_metrics: Vec::new(),
             }),
-            prometheus: Some(PrometheusInput { namespaces: without_system(), diagnostic_metrics: false }),
+            prometheus: Some(PrometheusInput {
+                namespaces: without_system(),
+                diagnostic_metrics: false,
+                static_targets: Vec::new(),
+            }),
             istio: Some(IstioInput { namespaces: without_system(), diagnostic_metrics: false, envoy_metrics: false }),
             ..Input::default()
         };
@@ -148,7 +152,11 @@ fn inputs_that_fetch_metrics_are_in_the_plan_as_they_are_asked_for() {
             resources: vec![Pod, Container, DaemonSet, Deployment, StatefulSet, Job],
             additional_metrics: texts(["k8s.pod.uptime", "k8s.node.uptime"]),
         }),
-        prometheus: Some(PrometheusInput { namespaces: except(&["a"]), diagnostic_metrics: true }),
+        prometheus: Some(PrometheusInput {
+            namespaces: except(&["a"]),
+            diagnostic_metrics: true,
+            static_targets: Vec::new(),
+        }),
         istio: Some(IstioInput { namespaces: without_system(), diagnostic_metrics: true, envoy_metrics: true }),
         ..Input::default()
     };
@@ -435,8 +443,17 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
 
 #[test]
 fn the_example_for_metrics() {
+    let prometheus = PrometheusInput {
+        namespaces: Selector::Only(texts(["shop"])),
+        diagnostic_metrics: false,
+        static_targets: texts(["http://localhost:8888/metrics"]),
+    };
     let pipeline = Pipeline {
-        input: Input { otlp: Some(OtlpInput { namespaces: except(&["sandbox"]) }), ..Input::default() },
+        input: Input {
+            otlp: Some(OtlpInput { namespaces: except(&["sandbox"]) }),
+            prometheus: Some(prometheus),
+            ..Input::default()
+        },
         processing: Processing {
             transforms: vec![Transform {
                 conditions: texts(["IsMatch(metric.name, \"^http_.*\")"]),

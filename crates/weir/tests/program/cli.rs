@@ -239,7 +239,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Data directory:",
         "Container logs, for LogPipelines with runtime input:",
         "Security of the OTLP ports:",
-        "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs:",
+        "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets:",
         "Logging:",
     ];
     assert_eq!(headings, expected, "{help}");
@@ -526,7 +526,12 @@ async fn what_is_not_active_yet_is_in_the_log() {
     let weir = Weir::start(&manifests, &[]).await;
     let logs = weir.logs();
     for (pipeline, field, start, text) in [
-        ("metrics/metrics", "spec.input.prometheus", "    prometheus:", "input.prometheus: nothing is scraped"),
+        (
+            "metrics/metrics",
+            "spec.input.prometheus",
+            "    prometheus:",
+            "input.prometheus: pods and services are not scraped",
+        ),
         ("metrics/metrics", "spec.input.istio", "    istio:", "input.istio: no proxy is scraped"),
     ] {
         let message = format!("not active yet: {text}");

@@ -8,7 +8,9 @@ use std::process::Output;
 
 use tempfile::TempDir;
 use weir_testkit::backend::Backend;
+use weir_testkit::data_dir::find;
 use weir_testkit::grpc::{Grpc, OK, UNIMPLEMENTED};
+use weir_testkit::sink::closed_port;
 use weir_testkit::{eventually, in_time, payload};
 
 use crate::process::{Weir, command, manifest};
@@ -152,6 +154,25 @@ async fn refusal(manifests: &str, arguments: &[&str]) -> Output {
     in_time("end of weir", run.args(arguments).output()).await.unwrap()
 }
 
+/// One program scrapes another.
+#[tokio::test]
+async fn what_a_pipeline_names_is_scraped_from_the_first_such_pipeline_on() {
+    let (backend, target) = (Backend::start().await, Weir::start(&manifest("traces", closed_port().await), &[]).await);
+    let page = format!("http://{}/metrics", target.metrics);
+    let interval = "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {name: default}\n\
+                    spec: {metric: {prometheus: {collectionInterval: 200ms}}}\n";
+    let quiet = manifest("scraped", backend.address).replace("TracePipeline", "MetricPipeline");
+    let scraping = quiet
+        .replace("name: scraped", &format!("name: scraped\n  annotations: {{weir.dev/static-targets: \"{page}\"}}"))
+        .replace("spec:\n", "spec:\n  input: {prometheus: {enabled: true}}\n");
+    let weir = Weir::start(&format!("{quiet}{interval}"), &[]).await;
+    reloaded(&weir, &format!("{scraping}{interval}")).await;
+    let arrived = || backend.captured().iter().any(|request| find(&request.plain, b"weir_").is_some());
+    eventually("metrics of the other program arrive", async || arrived()).await;
+    reloaded(&weir, &format!("{quiet}{interval}")).await;
+    assert!(weir.all_logged("cannot scrape a target; trying again").is_empty());
+}
+
 /// Pipelines deliver what is on disk as soon as they are started, so all that can be wrong is found before.
 #[tokio::test]
 async fn whatever_is_wrong_with_container_logs_is_found_before_pipelines_start() {
@@ -166,7 +187,6 @@ async fn whatever_is_wrong_with_container_logs_is_found_before_pipelines_start()
         (logs(backend), vec!["--no-data-dir", "--roles", "logs", "--pod-logs", "/dev/null"], none, 1),
         (logs(backend), vec!["--data-dir", text(data.path()), "--pod-logs", good], "cannot keep checkpoints", 1),
         (logs(backend), vec!["--roles", "gateway", "--pod-logs", good], "--roles leaves out logs", 1),
-        (logs(backend), vec!["--roles", "gateway,metrics"], "there is no metric agent yet", 2),
         (logs(backend), vec!["--roles", "agent"], "possible values: gateway, logs, metrics", 2),
     ];
     for (manifests, arguments, expected, code) in cases {

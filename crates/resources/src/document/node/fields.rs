@@ -1,7 +1,7 @@
 //! A mapping whose fields are taken one by one: what is missing, unknown, or does not go together.
 
 use super::{Excerpt, Located, Node, child_field, place_at};
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::document::suggest;
 use crate::document::table::{Api, DefaultValue, Field, Group, Object, Older, Rule, Type, Version};
 use crate::document::yaml::{Content, Entry};
@@ -81,6 +81,11 @@ impl<'a> Fields<'a> {
     /// Whether the fields that go together do.
     pub(crate) fn are_together(&self) -> bool {
         self.broken_groups().next().is_none()
+    }
+
+    /// Where what is wrong is reported.
+    pub(crate) fn findings(&self) -> &'a Findings {
+        self.node.findings
     }
 
     /// The mapping itself.

@@ -56,6 +56,13 @@ pub(super) const ANNOTATIONS: Object = Object::named("[annotations](#annotations
         )
         .public(),
         Field::new(
+            "weir.dev/static-targets",
+            Text("addresses with commas between them"),
+            "Only of a MetricPipeline with `input.prometheus.enabled`: pages of metrics that are \
+             [scraped](metrics-agent.md), for example `http://localhost:9100/metrics`.",
+        )
+        .public(),
+        Field::new(
             "weir.dev/backlog-max-bytes",
             Text("[size](#sizes-and-durations), `1Mi` to `1Ei`"),
             "The most payload bytes that may wait for this backend. Data that waits for several backends is on disk once \

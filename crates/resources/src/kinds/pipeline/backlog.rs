@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use weir_plan::{Backlog, Overflow};
+use weir_units::quantity::{self, Wrong};
 
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::document::quantity::{self, Wrong};
 use crate::document::{Fields, Located};
 
 /// Below this a backlog does not even hold one request of a busy client.

@@ -1,6 +1,7 @@
 //! `MetricPipeline`: the fields of its `spec`.
 //!
-//! The inputs that fetch metrics themselves (`prometheus`, `runtime`, `istio`) are part of the plan and do nothing yet.
+//! The inputs that fetch metrics themselves are part of the plan. `prometheus` scrapes what an annotation names; `runtime`
+//! and `istio` do nothing yet.
 
 mod runtime_names;
 
@@ -36,10 +37,10 @@ const RESOURCES: [(&str, RuntimeResource); 8] = [
     ("job", RuntimeResource::Job),
 ];
 
-/// Reads `spec`. Nothing when it, or its output, was reported.
-pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
+/// Reads `spec`. `has_targets`: an annotation says what is scraped. Nothing when it, or its output, was reported.
+pub(crate) fn decode(spec: &Node<'_>, has_targets: bool) -> Option<Spec> {
     let mut fields = spec.fields()?;
-    let input = decode_input(fields.mapping("input"));
+    let input = decode_input(fields.mapping("input"), has_targets);
     let output = fields.required("output").and_then(|output| {
         let mut fields = output.fields()?;
         let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp));
@@ -61,36 +62,42 @@ fn decode_output(otlp: &Node<'_>) -> Option<(OtlpOutput, Temporality)> {
     Some((output, temporality?))
 }
 
-fn decode_input(mut fields: Fields<'_>) -> Input {
+fn decode_input(mut fields: Fields<'_>, has_targets: bool) -> Input {
     let prometheus = fields.optional("prometheus").and_then(|node| {
-        pull(&node, "input.prometheus: nothing is scraped", |fields, namespaces, _| {
+        let inactive = (!has_targets).then_some("input.prometheus: pods and services are not scraped");
+        pull(&node, inactive, |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics");
-            PrometheusInput { namespaces, diagnostic_metrics }
+            PrometheusInput { namespaces, diagnostic_metrics, static_targets: Vec::new() }
         })
     });
     let istio = fields.optional("istio").and_then(|node| {
-        pull(&node, "input.istio: no proxy is scraped", |fields, namespaces, _| {
+        pull(&node, Some("input.istio: no proxy is scraped"), |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics");
             IstioInput { namespaces, diagnostic_metrics, envoy_metrics: take_switch(fields, "envoyMetrics") }
         })
     });
-    let runtime = fields
-        .optional("runtime")
-        .and_then(|node| pull(&node, "input.runtime: no metrics of nodes and workloads are collected", take_runtime));
+    let runtime = fields.optional("runtime").and_then(|node| {
+        pull(&node, Some("input.runtime: no metrics of nodes and workloads are collected"), take_runtime)
+    });
     let otlp = input::take_otlp(&mut fields);
     fields.finish();
     Input { otlp, runtime, prometheus, istio, ..Input::default() }
 }
 
-/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `rest` is told
+/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `inactive`: what
+/// does not come of it yet. `rest` is told
 /// where from, and whether the input is enabled. Returns nothing if it is not.
-fn pull<T>(node: &Node<'_>, inactive: &str, rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T) -> Option<T> {
+fn pull<T>(
+    node: &Node<'_>,
+    inactive: Option<&str>,
+    rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T,
+) -> Option<T> {
     let mut fields = node.fields()?;
     let enabled = fields.boolean("enabled");
     let namespaces = selector::take_collected(&mut fields);
     let input = rest(&mut fields, namespaces, enabled);
     fields.finish();
-    if enabled {
+    if let Some(inactive) = inactive.filter(|_| enabled) {
         node.warn_not_active(inactive);
     }
     enabled.then_some(input)
