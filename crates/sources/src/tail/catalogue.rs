@@ -230,6 +230,13 @@ impl Audience for Catalogue {
         known.iter().for_each(|container| self.shared.hint(container));
     }
 
+    /// A turn reads no file that has an end: only a look finds what was added to it. One look is for all that is written
+    /// until then.
+    fn written_late(&mut self, name: &ContainerName) {
+        self.written(name);
+        self.unsettled.entry(name.clone()).or_insert_with(|| Instant::now() + SETTLES_AFTER);
+    }
+
     fn gone(&mut self, name: &ContainerName) {
         if self.untaken.remove(name) {
             tracing::error!(container = %name, "a container is gone before there was memory to read its logs");

@@ -1,6 +1,7 @@
 //! Hints of the kernel that something has changed in a directory (inotify). They make reading quick. Nothing depends on
 //! them: queues overflow, watches are limited, and some file systems give no hints at all.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -25,6 +26,8 @@ pub(super) enum Hint {
     Names(Watch),
     /// Something was written to a file.
     Written(Watch),
+    /// Something was written to a file that is rotated already.
+    WrittenLate(Watch),
     /// The directory is gone, and so is the watch.
     Gone(Watch),
     /// Hints were lost.
@@ -81,7 +84,7 @@ impl Hints {
         let mut reader = inotify::Reader::new(&self.inotify, &mut self.buffer);
         loop {
             match reader.next() {
-                Ok(event) => each(meaning(Watch(event.wd()), event.events())),
+                Ok(event) => each(meaning(Watch(event.wd()), event.events(), event.file_name())),
                 Err(Errno::WOULDBLOCK) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -93,16 +96,24 @@ impl Hints {
 const NAMES: WatchFlags =
     WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM).union(WatchFlags::DELETE);
 
-fn meaning(watch: Watch, events: ReadFlags) -> Hint {
+fn meaning(watch: Watch, events: ReadFlags, file: Option<&CStr>) -> Hint {
     if events.contains(ReadFlags::QUEUE_OVERFLOW) {
         Hint::Lost
     } else if events.contains(ReadFlags::IGNORED) {
         Hint::Gone(watch)
+    } else if events.contains(ReadFlags::MODIFY) && file.is_some_and(is_rotated) {
+        Hint::WrittenLate(watch)
     } else if events.contains(ReadFlags::MODIFY) {
         Hint::Written(watch)
     } else {
         Hint::Names(watch)
     }
+}
+
+/// Whether a file has a name that no runtime begins a file with. Nobody writes late to what the kubelet compresses.
+fn is_rotated(file: &CStr) -> bool {
+    let endings: [&[u8]; 3] = [b".log", b".tmp", b".gz"];
+    !endings.iter().any(|ending| file.to_bytes().ends_with(ending))
 }
 
 #[cfg(test)]
@@ -131,6 +142,8 @@ mod tests {
         assert_eq!(taken(&mut hints), [Hint::Written(watch)]);
         fs::rename(&file, directory.path().join("0.log.1")).unwrap();
         assert_eq!(taken(&mut hints), [Hint::Names(watch)]);
+        fs::write(directory.path().join("0.log.1"), "a late line\n").unwrap();
+        assert_eq!(taken(&mut hints), [Hint::WrittenLate(watch)]);
         drop(directory);
         assert_eq!(taken(&mut hints), [Hint::Names(watch), Hint::Gone(watch)]);
     }

@@ -31,6 +31,8 @@ pub(super) trait Audience {
     fn changed(&mut self, name: &ContainerName);
     /// Something was written to a file of this container.
     fn written(&mut self, name: &ContainerName);
+    /// Something was written to a rotated file of this container.
+    fn written_late(&mut self, name: &ContainerName);
     /// The container's directory is gone.
     fn gone(&mut self, name: &ContainerName);
     /// A directory cannot be listed.
@@ -97,11 +99,12 @@ impl Tree {
     pub(super) fn wait(&mut self, patience: Duration, audience: &mut impl Audience) -> io::Result<()> {
         let Some(hints) = &mut self.hints else { return Ok(()) };
         hints.wait(patience)?;
-        let (mut names, mut written, mut is_lost) = (HashSet::new(), HashSet::new(), false);
-        let mut gone = Vec::new();
+        let (mut names, mut written, mut late) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut gone, mut is_lost) = (Vec::new(), false);
         hints.take(|hint| match hint {
             Hint::Names(watch) => _ = names.insert(watch),
             Hint::Written(watch) => _ = written.insert(watch),
+            Hint::WrittenLate(watch) => _ = late.insert(watch),
             Hint::Gone(watch) => gone.push(watch),
             Hint::Lost => is_lost = true,
         })?;
@@ -113,6 +116,11 @@ impl Tree {
         for watch in written.difference(&names) {
             if let Some(Place::Container(name)) = self.places.get(watch) {
                 audience.written(name);
+            }
+        }
+        for watch in late.difference(&names) {
+            if let Some(Place::Container(name)) = self.places.get(watch) {
+                audience.written_late(name);
             }
         }
         gone.iter().for_each(|watch| self.unwatched(*watch));

@@ -1,15 +1,19 @@
 //! Files as the kubelet treats them: rotated, compressed, removed. Each line is known by its container, its stream and
 //! its number.
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use weir_loadtest::load::log_files::{LinesJudgement, LogFilesArgs, Manifest, Stop, judge, write};
 use weir_loadtest::sink::Sink;
+use weir_testkit::backend::Backend;
 use weir_testkit::eventually;
 use weir_testkit::sink::sink;
 
-use crate::agent::{Agent, Disk, all, pipeline, plan};
+use crate::agent::{Agent, Disk, all, append, line, pipeline, plan};
+use crate::records::bodies;
 
 #[derive(Parser)]
 struct Args {
@@ -104,4 +108,26 @@ async fn what_a_backend_refuses_arrives_later() {
         assert!(all_arrives(&manifest, &sink).await.passes());
         agent.stop().await;
     }
+}
+
+/// LOG-6: a runtime that writes to a rotated file whose end was read already. The look at everything comes much later.
+#[tokio::test]
+async fn late_lines_of_a_rotated_file_arrive_soon() {
+    let (disk, backend) = (Disk::new(), Backend::start().await);
+    let directory = disk.container("shop", "cart");
+    let (file, rotated) = (directory.join("0.log"), directory.join("0.log.20261123-120000"));
+    append(&file, line("stdout", 'F', "before"));
+    let agent = Agent::start(&disk, &plan(vec![pipeline("backend", backend.address, all())])).await;
+    eventually("the first line arrives", async || bodies(&backend) == ["before"]).await;
+    fs::rename(&file, &rotated).unwrap();
+    append(&file, line("stdout", 'F', "after"));
+    eventually("the rotated file has an end", async || bodies(&backend) == ["before", "after"]).await;
+    // More than one, because a look may be due anyway after the rotation.
+    let started = Instant::now();
+    for late in 1..=3 {
+        append(&rotated, line("stdout", 'F', &format!("late {late}")));
+        eventually("a late line arrives", async || bodies(&backend).len() == 2 + late).await;
+    }
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    agent.stop().await;
 }

@@ -19,6 +19,7 @@ impl Audience for Wants {
         self.changed.push(name.pod.clone());
     }
     fn written(&mut self, _: &ContainerName) {}
+    fn written_late(&mut self, _: &ContainerName) {}
     fn gone(&mut self, name: &ContainerName) {
         self.gone.push(name.pod.clone());
     }
