@@ -226,3 +226,47 @@ fn a_page_that_is_wrong_is_refused_as_a_whole() {
     let many = "a 1\n".repeat(1001);
     assert_eq!(failed(&many), "1001 samples, the limit is 1000");
 }
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lines that go together, now and then with something odd in them.
+    fn page() -> impl Strategy<Value = String> {
+        let line = prop_oneof![
+            r#"(a|b|h|h_bucket|h_sum|h_count|h_created|s|s_sum|s_count)(\{(x="[12]"|le="(1|2|\+Inf|x)"|quantile="0\.5")(,y="[ab\\\\"é]{0,3}")?\})? (-?[0-9]{1,3}(\.5)?|NaN|\+Inf|1e400|x)( [0-9]{1,4})?( # \{z="1"\} 2)?"#,
+            r"# (TYPE|HELP|UNIT) (a|b|h|s) (counter|gauge|histogram|summary|info|x)",
+            "# EOF",
+            ".{0,12}",
+        ];
+        proptest::collection::vec(line, 0..14).prop_map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())
+    }
+
+    proptest! {
+        /// Whatever pages follow each other: what comes of each can be read, and the same page again gives the same.
+        #[test]
+        fn whatever_is_on_pages_metrics_are_well_formed(pages in proptest::collection::vec(page(), 1..5)) {
+            let mut known = Known::default();
+            for (time, page) in (1..).zip(&pages) {
+                let Ok((taken, lines)) = take(&mut known, page, Format::Text, time * T) else { continue };
+                let is_new = |line: &&String| !line.ends_with("gone") && !line.contains(" gone @");
+                let new: Vec<_> = lines.iter().filter(is_new).cloned().collect();
+                let (again, same) = take(&mut known, page, Format::Text, time * T).unwrap();
+                prop_assert_eq!(again.samples, taken.samples);
+                prop_assert_eq!(again.added, 0);
+                prop_assert_eq!(&same, &new, "{}", page);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_taken_or_refused(page in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut out = Vec::new();
+            let mut known = Known::default();
+            let rules = rules(Format::OpenMetrics);
+            let _ = known.take(&page, &rules, T, &mut out);
+            known.end(2 * T, &mut out);
+            view(&out);
+        }
+    }
+}
