@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -81,6 +82,8 @@ struct Loop {
     known: Known,
     /// Pays for what is known.
     paid: Option<Permit>,
+    /// The log says that pages cannot be remembered.
+    is_said_forgotten: bool,
 }
 
 /// Why a scrape failed.
@@ -144,7 +147,8 @@ impl Running {
     fn start(shared: &Arc<Shared>, target: &Target, interval: Duration) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (resource, shared, target) = (target.resource(), Arc::clone(shared), target.clone());
-        let scraping = Loop { shared, target, resource, interval, known: Known::default(), paid: None };
+        let scraping =
+            Loop { shared, target, resource, interval, known: Known::default(), paid: None, is_said_forgotten: false };
         let task = tokio::spawn(scraping.run(stopped));
         Self { stop, task }
     }
@@ -214,28 +218,35 @@ impl Loop {
     /// Makes a request of a page, and remembers the page as far as there is room for that.
     async fn take(&mut self, fetched: Fetched, scraped: u64) -> Result<(Taken, Made), ScrapeError> {
         let Fetched { body, format, permit } = fetched;
-        let mut work = self.shared.inlet.reserve(memory(&body)).await.ok_or(ScrapeError::NoMemory)?;
+        let work = self.shared.inlet.reserve(memory(&body)).await.ok_or(ScrapeError::NoMemory)?;
         let rules = PageRules { format, sample_limit: SAMPLE_LIMIT, honor_timestamps: true, target_labels: Vec::new() };
-        let (mut known, resource) = (std::mem::take(&mut self.known), self.resource.clone());
+        let (mut known, resource) = (mem::take(&mut self.known), self.resource.clone());
         let done = task::spawn_blocking(move || {
             let mut metrics = Vec::new();
             let taken = known.take(&body, &rules, scraped, &mut metrics);
             let bytes = request(&resource, &metrics);
             drop((permit, body, metrics));
-            work.shrink_to(bytes.capacity());
-            (known, taken, Made { bytes, _permit: Some(work) })
+            (known, taken, bytes, work)
         });
-        let (known, taken, made) = done.await.map_err(|error| ScrapeError::Work(error.to_string()))?;
+        let (known, taken, bytes, mut work) = done.await.map_err(|error| ScrapeError::Work(error.to_string()))?;
+        // The work has paid for what is known of the page until now.
         self.remember(known);
-        Ok((taken?, made))
+        work.shrink_to(bytes.capacity());
+        Ok((taken?, Made { bytes, _permit: Some(work) }))
     }
 
     /// Keeps what is known of the page if it can be paid for.
     fn remember(&mut self, known: Known) {
         self.paid = None;
-        match self.shared.known_part.try_reserve(known.memory()) {
-            Some(permit) => (self.known, self.paid) = (known, Some(permit)),
-            None => tracing::debug!(target_url = %self.target.url(), "no room to remember the page"),
+        let (bytes, url) = (known.memory(), self.target.url());
+        match self.shared.known_part.try_reserve(bytes) {
+            Some(permit) => (self.known, self.paid, self.is_said_forgotten) = (known, Some(permit), false),
+            None if !mem::replace(&mut self.is_said_forgotten, true) => tracing::warn!(
+                target_url = %url,
+                bytes,
+                "no room in --memory to remember a page: its counters begin anew with each scrape, and series that go are not noticed"
+            ),
+            None => {}
         }
     }
 
@@ -278,6 +289,10 @@ impl Loop {
     }
 
     fn note(&self, scrape: LastScrape) {
+        if !scrape.is_secured {
+            let samples = scrape.taken.map_or(0, |taken| taken.samples);
+            tracing::warn!(target_url = %self.target.url(), samples, "pipelines have not taken a scrape until the next one");
+        }
         let before = self.shared.board.note(&self.target, scrape.clone());
         let was_wrong = before.and_then(|before| before.error);
         let url = self.target.url();
