@@ -65,7 +65,7 @@ async fn a_copy_made_while_running_is_a_backup() {
         let restored = arrived(&other);
         let missing: Vec<_> = owed.iter().filter(|id| restored.binary_search(id).is_err()).collect();
         assert!(missing.is_empty(), "{} of {} are not in the copy", missing.len(), owed.len());
-        assert_eq!(Scrape::of(weir.metrics).await.get("weir_journal_damaged_items_total"), 0.0);
+        // What was written while its file was copied may be torn in the copy, and counted as damaged there.
         copy.becomes_empty().await;
     }
     // The original was not disturbed.
