@@ -36,6 +36,15 @@ test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector, and pa
 	bench/peers/build.sh
 	$(CARGO) test --workspace --test differential -- --nocapture
 
+.PHONY: cluster-up
+cluster-up: ## A Kubernetes cluster of one node on this machine; needs Go and root (the first time takes up to ten minutes)
+	tests/cluster/build.sh
+	tests/cluster/cluster.sh up
+
+.PHONY: cluster-down
+cluster-down: ## End it, and leave nothing of it
+	tests/cluster/cluster.sh down
+
 .PHONY: fuzz-smoke
 fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
 	scripts/fuzz.sh $(FUZZ_SECONDS)
@@ -55,6 +64,11 @@ bench-journal: build ## What the journal costs: everything written, everything r
 .PHONY: bench-logs
 bench-logs: build ## What reading container logs costs, by kinds of lines and outputs
 	scripts/bench-container-logs.sh
+
+.PHONY: bench-metrics
+bench-metrics: build ## What scraping costs, beside vmagent, the OpenTelemetry Collector and Prometheus
+	bench/peers/build.sh scrapers
+	scripts/bench-metric-agent.sh
 
 .PHONY: peers
 peers: ## Build the peers to compare with (needs Go)

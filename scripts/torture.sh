@@ -43,6 +43,11 @@ if [[ ${1:-10} == full ]]; then
     run fluentbit-multi-backpressure logs-fluentbit -m true -b true -r 5000 --settle 5m
     run fluentbit-rotation logs-fluentbit -d 60s --scenario rotation -r 100000
     run fluentbit-crash logs-fluentbit -d 5m --scenario crash --kill-every 1500ms -r 20000
+    run metricagent metricagent -d 5m
+    run metricagent-backpressure metricagent -d 5m -b true --settle 5m
+    run metricagent-churn metricagent -d 5m --scrape-interval 2s --page-arg=--churn=10 --page-arg=--metrics=200 \
+        --page-arg=--types=gauge,counter,histogram,summary --page-arg=--fault-503=10 --page-arg=--hang=2
+    run metricagent-outage metricagent -d 10m --scenario outage --scrape-interval 10s
     run single traces -d 5m
     run multi traces -d 5m -m true
     run backpressure traces -d 5m -b true --rate 10000 --settle 5m
@@ -70,6 +75,10 @@ else
     run fluentbit-backpressure logs-fluentbit -d "$seconds" -b true -r 5000 --settle 5m
     run fluentbit-rotation logs-fluentbit -d "$seconds" --scenario rotation --outage refused -r 40000
     run fluentbit-crash logs-fluentbit -d "$seconds" --scenario crash --kill-every 1s -r 20000
+    run metricagent metricagent -d "$seconds" --scrape-interval 2s --page-arg=--churn=10 --page-arg=--metrics=200 \
+        --page-arg=--types=gauge,counter,histogram,summary --page-arg=--fault-503=10 --page-arg=--hang=2
+    run metricagent-backpressure metricagent -d "$seconds" -b true --backpressure-percent 70 --scrape-interval 2s --settle 5m
+    run metricagent-outage metricagent -d "$seconds" --scenario outage --scrape-interval 1s --page-arg=--metrics=200
     run single traces -d "$seconds"
     run multi traces -d "$seconds" -m true
     # At a rate that these backends can take. The last few batches of many may be unlucky for a minute.

@@ -58,6 +58,6 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         containers: vec![("main".to_owned(), "orders:1.2".to_owned())],
         ..Pod::default()
     };
-    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod] });
+    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod], ..ClusterFacts::default() });
     Enricher::new(enrichment, Arc::new(pods))
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Brings everything that tests/interop needs and that is missing: the peers of bench/peers, the clients in Python, Node.js
-# and Java with their SDKs, and a Prometheus binary, all in .venv. Into the system it installs only Debian's packages of
-# openssl, Node.js, a JDK and Maven, each if the command is missing; the prometheus package is unpacked into .venv, so that
-# no service of it is ever started.
+# and Java with their SDKs, a program in Go, and binaries of Prometheus and node_exporter, all in .venv. Into the system it
+# installs only Debian's packages of openssl, Node.js, a JDK and Maven, each if the command is missing; those of
+# Prometheus and node_exporter are unpacked into .venv, so that no service of them is ever started.
+# With the argument `python` only the clients in Python, which the tests with a cluster run in too.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -62,25 +63,45 @@ set_up_java() {
     echo "$stamp" >"$installed/stamp"
 }
 
-set_up_prometheus() {
-    command -v prometheus >/dev/null && return
-    [[ -x "$venv/prometheus/usr/bin/prometheus" ]] && return
-    command -v apt-get >/dev/null ||
-        fail "cannot get Prometheus: no 'prometheus' in PATH and no apt-get; install Prometheus >= 2.42"
-    local download="$venv/prometheus-package"
-    mkdir -p "$download"
-    (cd "$download" && { apt-get -qq download prometheus 2>/dev/null ||
-        { as_root apt-get -qq update && apt-get -qq download prometheus; }; }) ||
-        fail "cannot download Debian's prometheus package; install Prometheus >= 2.42 by hand"
-    dpkg-deb -x "$download"/prometheus_*.deb "$venv/prometheus"
-    rm -rf "$download"
-    "$venv/prometheus/usr/bin/prometheus" --version >/dev/null 2>&1 ||
-        fail "the unpacked $venv/prometheus/usr/bin/prometheus does not run"
+# bench/peers/build.sh has seen to it that there is Go.
+set_up_go() {
+    local program="$here/programs/go" installed="$venv/go" stamp
+    stamp="$(go env GOVERSION) $(cat "$program"/* | sha256sum)"
+    [[ -f "$installed/stamp" && "$(cat "$installed/stamp")" == "$stamp" ]] && return
+    mkdir -p "$installed"
+    (cd "$program" && go build -trimpath -o "$installed/pages" .) || fail "cannot build $program (see above)"
+    echo "$stamp" >"$installed/stamp"
 }
 
+# Unpacks a package of Debian that is a program, and starts no service of it.
+set_up_program() { # PACKAGE DIRECTORY COMMAND...
+    local package="$1" unpacked="$venv/$2" command
+    for command in "${@:3}"; do
+        command -v "$command" >/dev/null && return
+    done
+    [[ -x "$unpacked/usr/bin/$package" ]] && return
+    command -v apt-get >/dev/null ||
+        fail "cannot get $package: no '$3' in PATH and no apt-get; install it"
+    local download="$venv/$package-package"
+    mkdir -p "$download"
+    (cd "$download" && { apt-get -qq download "$package" 2>/dev/null ||
+        { as_root apt-get -qq update && apt-get -qq download "$package"; }; }) ||
+        fail "cannot download Debian's package $package; install it by hand"
+    dpkg-deb -x "$download/$package"_*.deb "$unpacked"
+    rm -rf "$download"
+    "$unpacked/usr/bin/$package" --version >/dev/null 2>&1 || fail "the unpacked $unpacked/usr/bin/$package does not run"
+}
+
+if [[ ${1:-} == python ]]; then
+    set_up_python
+    exit
+fi
 command -v openssl >/dev/null || install_debian openssl || fail "cannot make test certificates: no 'openssl' in PATH; install openssl"
 "$root/bench/peers/build.sh"
 set_up_python
 set_up_node
 set_up_java
-set_up_prometheus
+set_up_go
+# Prometheus >= 2.42
+set_up_program prometheus prometheus prometheus
+set_up_program prometheus-node-exporter node-exporter prometheus-node-exporter node_exporter

@@ -245,6 +245,11 @@ impl Permit {
         drop(self.taken.split(bytes.min(self.bytes())));
     }
 
+    /// Shared bytes that it pays for until the last clone of them is gone. It stands for them already.
+    pub fn pays_for(self, bytes: Vec<u8>) -> Bytes {
+        charge(bytes, self)
+    }
+
     /// A permit of its own for `bytes` (and their overhead) of what this one stands for; `None` when that is less.
     pub fn part(&mut self, bytes: usize) -> Option<Self> {
         self.split_off(bytes.saturating_add(OVERHEAD_BYTES))

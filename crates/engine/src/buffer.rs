@@ -24,6 +24,15 @@ pub(crate) struct Buffer {
     permit: Permit,
 }
 
+/// The body of a request.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Nobody else's.
+    Own(Buffer),
+    /// Whoever made the request keeps it, to offer it again. It cannot be changed.
+    Shared(Bytes),
+}
+
 /// How much room a request of `length` bytes is to have in front, which `permit` pays for from now on.
 pub(crate) fn front_for(length: usize, permit: &mut Permit) -> usize {
     if length >= LARGE && permit.grow(FRONT) { FRONT } else { 0 }
@@ -102,6 +111,41 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         &self.bytes[self.start..]
+    }
+}
+
+impl Body {
+    /// See [`Buffer::replace_front`].
+    pub(crate) fn replace_front(&mut self, until: usize, front: &[u8]) -> bool {
+        match self {
+            Self::Own(buffer) => buffer.replace_front(until, front),
+            Self::Shared(_) => false,
+        }
+    }
+
+    /// See [`Buffer::into_bytes`].
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Own(buffer) => buffer.into_bytes(),
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Buffer> for Body {
+    fn from(buffer: Buffer) -> Self {
+        Self::Own(buffer)
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(buffer) => buffer,
+            Self::Shared(bytes) => bytes,
+        }
     }
 }
 

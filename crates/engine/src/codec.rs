@@ -9,22 +9,30 @@ mod zstd_frames;
 
 use weir_plan::Compression;
 
+use crate::budget::Permit;
 pub(crate) use deflate::{deflate, encoder_bytes, most_deflated, most_deflated_of};
-pub(crate) use inflate::{InflateError, InflateLimits, inflate};
+
+pub use inflate::InflateError;
+pub(crate) use inflate::{InflateLimits, inflate};
 
 /// Bodies as they arrive, by their `content-encoding` or `grpc-encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
+    /// As it is.
     Identity,
+    /// gzip, RFC 1952.
     Gzip,
+    /// zstd, RFC 8878.
     Zstd,
+    /// zlib, RFC 1950, or deflate alone, RFC 1951.
     Deflate,
+    /// Snappy, framed or as one block.
     Snappy,
 }
 
 impl Encoding {
     /// The encoding a header names; `None` when it is not supported.
-    pub(crate) fn from_header(value: &str) -> Option<Self> {
+    pub fn from_header(value: &str) -> Option<Self> {
         match value.trim() {
             "" | "identity" => Some(Self::Identity),
             "gzip" | "x-gzip" => Some(Self::Gzip),
@@ -33,6 +41,15 @@ impl Encoding {
             "snappy" | "x-snappy-framed" => Some(Self::Snappy),
             _ => None,
         }
+    }
+
+    /// Inflates a body to `most` bytes at most, whatever its ratio. `permit` pays for the body, and grows by what is
+    /// written before that is written.
+    ///
+    /// # Errors
+    /// When the body is broken or becomes too large, or when there is no memory for it.
+    pub fn inflate(self, body: &[u8], most: usize, permit: &mut Permit) -> Result<Vec<u8>, InflateError> {
+        inflate(self, body, InflateLimits { bytes: most, ratio: usize::MAX }, permit)
     }
 }
 

@@ -8,6 +8,7 @@ mod body;
 mod coalesce;
 mod connections;
 mod dial;
+mod ends;
 mod fluent_bit;
 mod grpc;
 mod http;

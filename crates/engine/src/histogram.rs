@@ -17,13 +17,14 @@ pub struct HistogramFigures {
 
 /// Counts per bucket and the sum of what was observed.
 #[derive(Debug, Default)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_micros: AtomicU64,
 }
 
 impl Histogram {
-    pub(crate) fn observe(&self, value: Duration) {
+    /// Counts a time.
+    pub fn observe(&self, value: Duration) {
         let seconds = value.as_secs_f64();
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
@@ -31,7 +32,8 @@ impl Histogram {
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    pub(crate) fn figures(&self) -> HistogramFigures {
+    /// Everything as it is now.
+    pub fn figures(&self) -> HistogramFigures {
         let bounds = |bucket: usize| BOUNDS.get(bucket).copied().unwrap_or(f64::INFINITY);
         let count = |bucket: usize| self.buckets[bucket].load(Ordering::Relaxed);
         HistogramFigures {

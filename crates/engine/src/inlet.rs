@@ -9,14 +9,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use weir_otlp::Limits;
-use weir_plan::{Multiline, RecordShape, Signal};
+use weir_plan::{Multiline, PipelineId, RecordShape, RuntimeMetrics, Signal};
 
 use crate::budget::{Budget, Permit};
-use crate::buffer::Buffer;
+use crate::buffer::{Body, Buffer};
 use crate::clock::unix_nanos;
 use crate::intake::Intake;
-use crate::view::ContainerLogFigures;
+use crate::view::SourceFigures;
 
 /// The least time that a source is asked to wait before it sends again what was refused. Memory and room become free as
 /// fast as backends answer.
@@ -42,6 +43,16 @@ impl MemoryPart {
     pub fn try_reserve(&self, bytes: usize) -> Option<Permit> {
         self.0.try_take(bytes)
     }
+
+    /// The same, but waits a moment for room.
+    pub async fn reserve(&self, bytes: usize) -> Option<Permit> {
+        self.0.take(bytes, ADMIT_PATIENCE).await
+    }
+
+    /// All the memory of this part, in bytes.
+    pub fn memory(&self) -> usize {
+        self.0.capacity()
+    }
 }
 
 /// Which of its inputs a pipeline takes a request from.
@@ -49,17 +60,32 @@ impl MemoryPart {
 pub enum InputKind {
     /// What clients push.
     Otlp,
-    /// Metrics of nodes and workloads.
-    Runtime,
+    /// Metrics of nodes and workloads. Pipelines take only requests with the metrics that they want.
+    Runtime(RuntimeMetrics, Added),
+    /// The status of resources that configure telemetry, which all pipelines of metrics take.
+    ResourceStatus,
     /// Metrics of scraped targets.
     Prometheus,
     /// What is said of these scrapes: `up` and `scrape_*`.
     PrometheusDiagnostics,
-    /// Metrics of Istio's proxies.
+    /// Metrics of Istio's proxies about the traffic of the mesh.
     Istio,
+    /// What is said of scraping the proxies.
+    IstioDiagnostics,
+    /// Metrics of the proxies about themselves.
+    Envoy,
     /// What containers print, in requests of one container each.
     /// Pipelines take only what was made as they want it.
     ContainerLogs(RecordShape, Multiline),
+}
+
+/// What is added to resources of a source in the same process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// All that is known of the pod and its node, and a name of the service.
+    All,
+    /// Only what holds for the whole cluster.
+    OfCluster,
 }
 
 /// Where a request comes from.
@@ -76,7 +102,7 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Request {
     pub(crate) signal: Signal,
-    pub(crate) body: Buffer,
+    pub(crate) body: Body,
     pub(crate) items: u64,
     pub(crate) origin: Origin,
     /// When it arrived, in nanoseconds since the Unix epoch.
@@ -100,7 +126,7 @@ pub enum Verdict {
     /// Every pipeline has delivered the data, has it on disk or holds it in memory.
     Secured,
     /// It cannot be taken now. Some pipelines may have delivered it or have it on disk; they get it again when the
-    /// source sends it again, after this long.
+    /// source sends it again, after this long. Sources in the same process can spare them that: [`Inlet::offer_again`].
     Refused(Obstacle, Duration),
     /// No pipeline of its signal takes from its input, or none does any more.
     NotServed,
@@ -109,6 +135,10 @@ pub enum Verdict {
     /// It can only be taken in smaller parts.
     TooLarge(String),
 }
+
+/// The pipelines that have a request already which was refused because of others.
+#[derive(Debug, Default)]
+pub struct Secured(Vec<PipelineId>);
 
 /// What stands in the way of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +172,16 @@ impl Origin {
     }
 }
 
+impl Secured {
+    pub(crate) fn contains(&self, pipeline: &PipelineId) -> bool {
+        self.0.contains(pipeline)
+    }
+
+    pub(crate) fn add(&mut self, pipeline: &PipelineId) {
+        self.0.push(pipeline.clone());
+    }
+}
+
 impl Request {
     /// Makes a request of its encoded bytes, for which memory was reserved, as they arrive now.
     ///
@@ -154,6 +194,17 @@ impl Request {
         Ok(Self::check(signal, Buffer::new(bytes, permit), origin)?)
     }
 
+    /// Makes a request of bytes that a source in the same process has encoded itself, so that they are valid: they are
+    /// not read again. It has this many `items`. The source may keep a clone of the bytes, to offer them again.
+    pub fn made(signal: Signal, bytes: Bytes, items: u64, origin: Origin) -> Self {
+        debug_assert_eq!(
+            weir_otlp::validate(signal, &bytes, &Limits::default()).map(|counts| counts.items.into()),
+            Ok(items),
+            "a source makes valid requests and knows what is in them"
+        );
+        Self { signal, body: Body::Shared(bytes), items, origin, unix_nanos: unix_nanos() }
+    }
+
     /// The same of bytes that carry their permit.
     pub(crate) fn check(signal: Signal, body: Buffer, origin: Origin) -> Result<Self, weir_otlp::Error> {
         let items = u64::from(weir_otlp::validate(signal, &body, &Limits::default())?.items);
@@ -162,7 +213,7 @@ impl Request {
 
     /// Makes a request of items that were checked and counted before.
     pub(crate) fn valid(signal: Signal, body: Buffer, items: u64, origin: Origin) -> Self {
-        Self { signal, body, items, origin, unix_nanos: unix_nanos() }
+        Self { signal, body: body.into(), items, origin, unix_nanos: unix_nanos() }
     }
 
     /// Spans, data points or log records in it.
@@ -207,14 +258,24 @@ impl Inlet {
         self.intake.budget().capacity()
     }
 
-    /// Takes up what the source of container logs tells of itself, for the metrics.
-    pub fn report(&self, figures: ContainerLogFigures) {
-        *self.intake.container_logs.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
+    /// Lets a source tell of itself, for the metrics: it changes its own part of the figures.
+    pub fn report(&self, change: impl FnOnce(&mut SourceFigures)) {
+        change(&mut self.intake.sources.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. A source that
     /// stops waiting does not learn what becomes of the request. It is kept all the same where that costs nothing.
     pub async fn offer(&self, request: Request) -> Verdict {
+        self.offer_to(request, None).await
+    }
+
+    /// The same for a request that may be offered several times: pipelines in `secured` do not get it again, and those
+    /// that have it after this time are added.
+    pub async fn offer_again(&self, request: Request, secured: &mut Secured) -> Verdict {
+        self.offer_to(request, Some(secured)).await
+    }
+
+    async fn offer_to(&self, request: Request, secured: Option<&mut Secured>) -> Verdict {
         let (bytes, most) = (request.body.len(), self.max_request_bytes());
         if request.items == 0 {
             return Verdict::Secured;
@@ -222,7 +283,7 @@ impl Inlet {
         if bytes > most {
             return Verdict::TooLarge(format!("{bytes} bytes, the limit is {most}"));
         }
-        self.intake.accept(request).await
+        self.intake.accept(request, secured).await
     }
 
     pub(crate) fn is_draining(&self) -> bool {

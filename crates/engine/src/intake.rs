@@ -25,13 +25,13 @@ use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::counters::BySignal;
 use crate::division::{Copies, PIECE_BYTES};
-use crate::inlet::{InputKind, Obstacle, Request, Verdict, retry_after};
+use crate::inlet::{InputKind, Obstacle, Request, Secured, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::rules::{Delta, Rules};
 use crate::settings::LAST_ANSWERS;
 use crate::store::Store;
-use crate::view::ContainerLogFigures;
+use crate::view::SourceFigures;
 use cuts::Cuts;
 use offer::Offer;
 use receipt::Receipt;
@@ -116,7 +116,8 @@ impl Routes {
 
     /// Whether some pipeline wants what others call noise, or has to know whose noise it is.
     fn keeps_noise(&self, signal: Signal) -> bool {
-        let knows = |selection: &Selection| !selection.drop_noise || selection.is_selective();
+        let knows =
+            |selection: &Selection| !selection.drop_noise || selection.is_selective() || selection.takes_some_proxies();
         self.of(signal).any(|route| route.selection.takes_anything() && knows(&route.selection))
     }
 }
@@ -135,8 +136,8 @@ pub(crate) struct Intake {
     turns: Turns,
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub(crate) unclaimed: BySignal,
-    /// What the source of container logs told last; `None` when there is none.
-    pub(crate) container_logs: Mutex<Option<ContainerLogFigures>>,
+    /// What the sources in this process told last.
+    pub(crate) sources: Mutex<SourceFigures>,
 }
 
 impl Intake {
@@ -152,7 +153,7 @@ impl Intake {
             drain_deadline: OnceLock::new(),
             turns: Turns::new(),
             unclaimed: BySignal::default(),
-            container_logs: Mutex::default(),
+            sources: Mutex::default(),
         }
     }
 
@@ -227,22 +228,23 @@ impl Intake {
         self.routes().serve(signal, input)
     }
 
-    /// Offers a request to every pipeline of its signal that takes it, and waits for the verdict. When the future is
-    /// dropped because the client went away, the verdict is made at once; what is owed stays the same.
-    pub(crate) async fn accept(&self, request: Request) -> Verdict {
+    /// Offers a request to every pipeline of its signal that takes it and has not `secured` it before, and waits for the
+    /// verdict. When the future is dropped because the client went away, the verdict is made at once; what is owed stays
+    /// the same.
+    pub(crate) async fn accept(&self, request: Request, secured: Option<&mut Secured>) -> Verdict {
         let heavy = self.is_heavy(&request);
         let Some(turn) = self.turns.wait(heavy, self.converts(request.signal)).await else {
             return Verdict::Refused(Obstacle::Busy, retry_after());
         };
         let prepared = if heavy {
             // The others have a worker of their own meanwhile.
-            tokio::task::block_in_place(|| self.prepare(request))
+            tokio::task::block_in_place(|| self.prepare(request, secured.as_deref()))
         } else {
-            self.prepare(request)
+            self.prepare(request, secured.as_deref())
         };
         drop(turn);
         match prepared {
-            Ok(receipt) => receipt.verdict().await,
+            Ok(receipt) => receipt.verdict(secured).await,
             Err(verdict) => verdict,
         }
     }
@@ -260,7 +262,7 @@ impl Intake {
     }
 
     /// Enriches, selects and processes a request, and offers the result.
-    fn prepare(&self, request: Request) -> Result<Receipt<'_>, Verdict> {
+    fn prepare(&self, request: Request, secured: Option<&Secured>) -> Result<Receipt<'_>, Verdict> {
         let (routes, signal, items) = (self.routes(), request.signal, request.items);
         if !routes.serve(signal, request.origin.input) {
             return Err(Verdict::NotServed);
@@ -268,14 +270,20 @@ impl Intake {
         let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
         let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);
         let mut offers = Vec::new();
+        let has_it = |route: &Route| secured.is_some_and(|secured| secured.contains(&route.pipeline.account.id));
+        let mut is_claimed = false;
         for route in routes.of(signal) {
+            if has_it(route) {
+                is_claimed = true;
+                continue;
+            }
             let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), cuts.purse)? else {
                 continue;
             };
             // Should this one fail, what was converted before it is taken back as it is dropped.
             offers.push(cuts.offer(route, processed)?);
         }
-        if offers.is_empty() {
+        if offers.is_empty() && !is_claimed {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
         }
         let paid = pay(&offers, cuts.purse).map_err(Unprepared::from)?;

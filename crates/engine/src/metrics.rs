@@ -11,6 +11,7 @@ mod pipelines;
 mod process;
 mod receivers;
 mod rules;
+mod scrapes;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -60,13 +61,14 @@ enum Value<'a> {
 }
 
 /// In the order of a scrape.
-const TABLES: [&[Metric]; 7] = [
+const TABLES: [&[Metric]; 8] = [
     &receivers::METRICS,
     &pipelines::EXPORTERS,
     &pipelines::METRICS,
     &journal::METRICS,
     &rules::METRICS,
     &container_logs::METRICS,
+    &scrapes::METRICS,
     &process::METRICS,
 ];
 

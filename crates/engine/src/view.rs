@@ -14,6 +14,7 @@ mod journal;
 mod memory;
 mod pipeline;
 mod receivers;
+mod sources;
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -29,6 +30,7 @@ pub use journal::JournalFigures;
 pub use memory::{MemoryFigures, PartFigures};
 pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
 pub use receivers::{ReceiverFigures, TransportFigures};
+pub use sources::{ScrapeFigures, SourceFigures};
 use weir_plan::PipelineId;
 
 use crate::account::Account;
@@ -80,8 +82,8 @@ pub struct Snapshot {
     pub memory: MemoryFigures,
     /// `None` without a data directory.
     pub journal: Option<JournalFigures>,
-    /// `None` where no container logs are read. The others are as of now; this is as of a second ago, or less.
-    pub container_logs: Option<ContainerLogFigures>,
+    /// What sources in this process tell of themselves. The others are as of now; this is as of a second ago, or less.
+    pub sources: SourceFigures,
     /// How taking up configurations went.
     pub reloads: ReloadFigures,
     /// What the process uses.
@@ -146,6 +148,7 @@ impl Owners {
         let mut paid = budget.try_take(places + all * LISTED_BYTES)?;
         let pipelines = self.pipelines(&routes, &mut paid)?;
         let orphans = self.orphans(&routes, &accounts, &mut paid)?;
+        let sources = self.sources(&mut paid)?;
         Some(Snapshot {
             uptime: self.clock.started.elapsed(),
             health: self.health(),
@@ -154,7 +157,7 @@ impl Owners {
             orphans,
             memory,
             journal: self.intake.store().map(JournalFigures::of),
-            container_logs: self.intake.container_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            sources,
             reloads: self.reloads.figures(),
             process: process::figures(),
             _paid: paid,
@@ -180,6 +183,11 @@ impl Owners {
             paid.grow(figures.heap()).then(|| orphans.push(figures))?;
         }
         Some(orphans)
+    }
+
+    fn sources(&self, paid: &mut Permit) -> Option<SourceFigures> {
+        let told = self.intake.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        paid.grow(told.heap()).then(|| told.clone())
     }
 
     fn health(&self) -> Health {

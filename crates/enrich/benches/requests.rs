@@ -85,7 +85,7 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         containers: vec![("cart".into(), "registry:5000/shop/cart:1.4.2".into())],
         ..Pod::default()
     };
-    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod] });
+    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod], ..ClusterFacts::default() });
     Enricher::new(enrichment, Arc::new(pods))
 }
 

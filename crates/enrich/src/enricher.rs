@@ -16,6 +16,7 @@ use crate::attributes::{OF_RESOURCE, texts};
 use crate::changes::{Changes, Left, NoRoom};
 use crate::istio;
 use crate::known::Known;
+use crate::metric_noise;
 use crate::pods::{PodIndex, Pods};
 use crate::raw;
 use crate::resource::{self, Sender};
@@ -35,18 +36,42 @@ pub struct Arrival {
     observed: [u8; 9],
     /// What was known then. However often the request is walked over, the result is the same.
     pods: Arc<PodIndex>,
-    is_raw: bool,
+    added: Added,
+    /// The request is of metrics that Istio's proxies show.
+    is_istio: bool,
+}
+
+/// What resources get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Added {
+    /// Facts about the pod, and a name of the service.
+    Facts,
+    /// Everything that is known of the pod, in the shape of raw container logs.
+    Raw,
+    /// What holds for the whole cluster.
+    OfCluster,
 }
 
 impl Arrival {
+    /// The request is of metrics that Istio's proxies show, some of which are noise.
+    pub fn of_istio(self) -> Self {
+        Self { is_istio: true, ..self }
+    }
+
     /// The request is of container logs in their raw shape: its resources get everything that is known of the pod, and
     /// its records stay as they are.
     pub fn raw(self) -> Self {
-        Self { is_raw: true, ..self }
+        Self { added: Added::Raw, ..self }
+    }
+
+    /// The request is about nodes and workloads, and not from pods: its resources get only what holds for the whole
+    /// cluster.
+    pub fn of_cluster(self) -> Self {
+        Self { added: Added::OfCluster, ..self }
     }
 }
 
-/// What happens to the spans and log records of Istio's proxies that record traffic of telemetry itself.
+/// What happens to spans, log records and data points of Istio's proxies that record traffic of telemetry itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noise {
     /// They stay.
@@ -65,7 +90,8 @@ impl Enricher {
     pub fn arrival(&self, peer: Option<IpAddr>, unix_nanos: u64) -> Arrival {
         let mut observed = [short_key(log_record::OBSERVED_TIME_UNIX_NANO, WireType::Fixed64); 9];
         observed[1..].copy_from_slice(&unix_nanos.to_le_bytes());
-        Arrival { peer: peer.map(|peer| peer.to_canonical()), observed, pods: self.pods.now(), is_raw: false }
+        let (peer, pods) = (peer.map(|peer| peer.to_canonical()), self.pods.now());
+        Arrival { peer, observed, pods, added: Added::Facts, is_istio: false }
     }
 
     /// What changes in a valid request: enrichment and, if wanted, the removal of noise, which is decided on what the
@@ -122,8 +148,9 @@ struct Walk<'e, 'a> {
 impl<'a> Walk<'_, 'a> {
     fn resource(&self, changes: &mut Changes<'a>, holder: Message<'a>) -> Result<(), NoRoom> {
         let resource = holder.message(resource_data::RESOURCE).map(Resource);
-        let known = self.enricher.known(resource, self.arrival);
-        if self.arrival.is_raw {
+        let of_cluster = self.arrival.added == Added::OfCluster;
+        let known = if of_cluster { self.arrival.pods.unknown() } else { self.enricher.known(resource, self.arrival) };
+        if self.arrival.added == Added::Raw {
             return raw::add(changes, resource, &known.raw(&self.enricher.enrichment));
         }
         let facts = known.facts(&self.enricher.enrichment);
@@ -131,7 +158,8 @@ impl<'a> Walk<'_, 'a> {
         let left = changes.inside(Message::request(self.request), holder, |changes| {
             let (mut proxied, since) = (false, changes.edits.len());
             let left = self.scopes(changes, holder, &sender, &mut proxied)?;
-            let (own, mode) = (resource.map(|resource| resource.0), self.enricher.enrichment.service);
+            let own = resource.map(|resource| resource.0);
+            let mode = (!of_cluster).then_some(self.enricher.enrichment.service);
             let enriched =
                 resource::enriched(&sender, mode, self.drops_service(proxied), |bytes| changes.check(bytes))?;
             if let Some(field) = enriched {
@@ -163,7 +191,7 @@ impl<'a> Walk<'_, 'a> {
             left += changes.inside(holder, scope, |changes| match self.signal {
                 Signal::Traces => self.spans(changes, scope, sender, proxied),
                 Signal::Logs => self.records(changes, scope, sender),
-                Signal::Metrics => Ok(Left::default()),
+                Signal::Metrics => metric_noise::remove(changes, scope),
             })?;
         }
         Ok(left)
@@ -175,7 +203,7 @@ impl<'a> Walk<'_, 'a> {
         match self.signal {
             Signal::Traces => looks_for_proxies && istio::may_have_proxy_spans(&self.request[holder.range()]),
             Signal::Logs => true,
-            Signal::Metrics => false,
+            Signal::Metrics => self.arrival.is_istio && self.noise == Noise::Drop,
         }
     }
 

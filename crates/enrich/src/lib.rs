@@ -33,5 +33,4 @@ mod workloads;
 
 pub use changes::{Changes, NoRoom};
 pub use enricher::{Arrival, Enricher, Noise};
-pub use metric_noise::metric_noise;
 pub use pods::{PodIndex, PodList, Pods};

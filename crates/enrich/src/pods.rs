@@ -124,9 +124,10 @@ impl PodList {
     }
 }
 
+/// Of what an index is made of.
 fn hash(facts: &ClusterFacts) -> u64 {
     let mut hasher = DefaultHasher::new();
-    facts.hash(&mut hasher);
+    (&facts.cluster, &facts.pods).hash(&mut hasher);
     hasher.finish()
 }
 

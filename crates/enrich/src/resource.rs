@@ -42,20 +42,20 @@ pub(crate) fn is_internal(key: &str) -> bool {
 
 /// The enriched resource, as the field of its holder; `None` when nothing changes.
 ///
-/// `proxied` says that Istio's proxy speaks for the service, whose word on `service.*` does not count. `check` is asked
+/// `mode`: how services are named; `None` leaves `service.*` alone. `proxied` says that Istio's proxy speaks for the service, whose word on `service.*` does not count. `check` is asked
 /// whether there is room for so many bytes before they are made.
 ///
 /// # Errors
 /// When there is not.
 pub(crate) fn enriched(
     sender: &Sender<'_>,
-    mode: ServiceEnrichment,
+    mode: Option<ServiceEnrichment>,
     proxied: bool,
     check: impl Fn(usize) -> Result<(), NoRoom>,
 ) -> Result<Option<Vec<u8>>, NoRoom> {
     // What it says of itself may become the value of another attribute, and that one a field.
     check(2 * sender.resource.map_or(0, |resource| resource.0.range().len()))?;
-    let extras = service::attributes(sender, mode);
+    let extras = mode.map(|mode| service::attributes(sender, mode)).unwrap_or_default();
     let mut merge = Merge::new(sender.facts, &extras, mode, proxied);
     let mut changes = false;
     for attribute in sender.attributes() {
@@ -69,7 +69,7 @@ pub(crate) fn enriched(
 struct Merge<'a> {
     /// In the order of their keys.
     wanted: Vec<Wanted<'a>>,
-    mode: ServiceEnrichment,
+    mode: Option<ServiceEnrichment>,
     proxied: bool,
 }
 
@@ -98,7 +98,7 @@ impl Wanted<'_> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(facts: &'a PodFacts, extras: &'a [Attribute], mode: ServiceEnrichment, proxied: bool) -> Self {
+    fn new(facts: &'a PodFacts, extras: &'a [Attribute], mode: Option<ServiceEnrichment>, proxied: bool) -> Self {
         let all = facts.attributes().iter().chain(extras);
         let mut wanted: Vec<_> = all.map(|attribute| Wanted { attribute, own: Own::Nothing }).collect();
         wanted.sort_by(|left, right| left.attribute.key.cmp(&right.attribute.key));
@@ -130,7 +130,8 @@ impl<'a> Merge<'a> {
             return true;
         }
         let doubtful = key.starts_with("service.")
-            && (self.proxied || key == "service.name" && service::is_unknown(value, self.mode));
+            && (self.proxied
+                || key == "service.name" && self.mode.is_some_and(|mode| service::is_unknown(value, mode)));
         let same = |index: usize| text(value) == self.wanted[index].attribute.value;
         doubtful && !wanted.is_some_and(same)
     }

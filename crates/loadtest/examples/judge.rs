@@ -19,7 +19,7 @@ struct Cli {
 enum Command {
     Sink(sink::SinkArgs),
     Load(load::LoadArgs),
-    Loadtest(scenario::LoadtestArgs),
+    Loadtest(Box<scenario::LoadtestArgs>),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -27,6 +27,6 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Sink(args) => sink::run(args),
         Command::Load(args) => load::run(args),
-        Command::Loadtest(args) => scenario::run(args),
+        Command::Loadtest(args) => scenario::run(*args),
     }
 }

@@ -160,13 +160,15 @@ impl Processes {
         for source in self.loads.iter_mut().map(|(_, load)| load).chain(&mut self.containers) {
             source.stop(PATIENCE).await?;
         }
+        let samples = scraped_samples().await?;
         self.gateway.stop(PATIENCE).await?;
         let report = sink_report().await?;
         self.sink.stop(PATIENCE).await?;
         let (received, duplicates) = (sink::received(&report), report.duplicates);
         let lines = container_lines(&report);
         say(&format!(
-            "\nstopped; the backend received {received}; {duplicates} of them twice, {lines} of them lines of containers"
+            "\nstopped; the backend received {received}; {duplicates} of them twice, {lines} of them lines of containers; \
+             {samples} samples were scraped"
         ))
         .map(drop)
     }
@@ -175,6 +177,12 @@ impl Processes {
 async fn sink_report() -> anyhow::Result<SinkReport> {
     let report = http::get(CONTROL_PORT, "/report").await?;
     serde_json::from_slice(&report).context("cannot read the sink's report")
+}
+
+/// Samples of all pages that the gateway has scraped.
+async fn scraped_samples() -> anyhow::Result<f64> {
+    let text = http::get(METRICS_PORT, "/metrics").await?;
+    Ok(sum(&String::from_utf8_lossy(&text), "weir_scraped_samples_total").unwrap_or(0.0))
 }
 
 /// Lines of containers that arrived.
@@ -220,6 +228,7 @@ fn welcome(directory: &Path) -> String {
 
   metrics            curl http://127.0.0.1:{METRICS_PORT}/metrics
   backends           curl http://127.0.0.1:{ADMIN_PORT}/backends
+  scraped targets    weir targets (these metrics, every 5 s)
   break the backend  curl -X POST http://127.0.0.1:{CONTROL_PORT}/faults -d '{{\"fault\":[\"503:100\"]}}'
   mend the backend   curl -X POST http://127.0.0.1:{CONTROL_PORT}/faults -d '{{}}'
   files              {directory} has logs of all processes, the data directory,

@@ -19,6 +19,8 @@
 //!   what a rule writes must arrive.
 //! - JUDGE-7: a line of a log file is known by its own text alone, whole and unchanged or not at all. A line that did
 //!   not arrive is lost, unless every file that held it was deleted before the judge could ask: those are counted apart.
+//! - JUDGE-8: a sample of a page is known by its own name, labels and value, and from its value the scrape that it was
+//!   made for. A page that was taken to the end arrives whole and once.
 
 #![forbid(unsafe_code)]
 
@@ -38,5 +40,6 @@ pub mod output;
 mod runtime;
 mod scan;
 pub mod scenario;
+pub mod series;
 pub mod signal;
 pub mod sink;

@@ -8,6 +8,7 @@ mod client;
 pub mod log_files;
 pub mod payload;
 mod report;
+pub mod scrape_targets;
 mod worker;
 
 use std::io::{self, IsTerminal, Write};
@@ -37,8 +38,10 @@ use crate::{cpu, files, runtime};
 /// The options make no sense together, or the report cannot be written.
 pub fn run(args: LoadArgs) -> anyhow::Result<ExitCode> {
     let LoadArgs { signal, send: args, instead } = args;
-    if let Some(LoadCommand::LogFiles(args)) = instead {
-        return log_files::run(&args);
+    match instead {
+        Some(LoadCommand::LogFiles(args)) => return log_files::run(&args),
+        Some(LoadCommand::ScrapeTargets(args)) => return scrape_targets::run(&args),
+        None => (),
     }
     let signal = signal.context("no signal was named")?;
     runtime::build()?.block_on(async {

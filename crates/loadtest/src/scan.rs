@@ -11,8 +11,11 @@
 //!   have started in the first hours of 1970; a later start is a real time, and no id.
 
 mod bodies;
+mod fields;
 mod msgpack;
+mod points;
 pub(crate) mod records;
+pub(crate) mod remote_write;
 
 use std::ops::RangeInclusive;
 
@@ -20,7 +23,9 @@ use bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 pub(crate) use self::bodies::find_lines;
+pub(crate) use self::points::find_points;
 use crate::lines::Finding;
+use crate::series;
 use crate::signal::Signal;
 
 /// What an export request holds.
@@ -36,6 +41,8 @@ pub(crate) struct Scan {
     pub(crate) without_id: u64,
     /// What each log record is as a line of `weir load log-files`; empty when nobody wants to know.
     pub(crate) lines: Vec<Finding>,
+    /// What each data point is as a sample of `weir load scrape-targets`; empty when nobody wants to know.
+    pub(crate) samples: Vec<series::Finding>,
 }
 
 /// A start time from here on (1972) is a time and not an id.
@@ -191,7 +198,9 @@ impl Scan {
     pub(crate) fn reject_first(&mut self, count: u64) {
         let mut rest = count.min(self.items);
         self.items -= rest;
-        self.lines.drain(..usize::try_from(rest).unwrap_or(usize::MAX).min(self.lines.len()));
+        let first = usize::try_from(rest).unwrap_or(usize::MAX);
+        self.lines.drain(..first.min(self.lines.len()));
+        self.samples.drain(..first.min(self.samples.len()));
         let without_id = rest.min(self.without_id);
         self.without_id -= without_id;
         rest -= without_id;

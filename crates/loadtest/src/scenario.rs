@@ -1,10 +1,10 @@
 //! `weir loadtest`: the scenarios of the published KPI documents on one machine, and harder ones.
 //!
 //! Gateway, sinks and generator run as processes of their own; the gateway gets a core to itself when there are two or
-//! more. A log agent is a gateway that reads what a fake kubelet writes, see `scenario/agent.rs`. A peer, when given, goes through the same scenario in the same run. What a scenario consists of is data, see
-//! `scenario/script.rs`; what counts as lost is defined in `scenario/judgement.rs`.
+//! more. A log agent is a gateway that reads what a fake kubelet writes, see `scenario/log_agent.rs`, and a metric agent one that
+//! scrapes, see `scenario/metric_agent.rs`. Peers, when given, go through the same scenario in the same run. What a scenario
+//! consists of is data, see `scenario/script.rs`; what counts as lost is defined in `scenario/judgement.rs`.
 
-mod agent;
 mod args;
 mod backend;
 pub(crate) mod children;
@@ -15,11 +15,14 @@ mod gateway;
 pub(crate) mod http;
 mod isolation;
 mod judgement;
+mod log_agent;
+mod metric_agent;
 pub(crate) mod metrics;
+mod pages;
 mod processing;
 mod progress;
 mod published;
-mod samples;
+mod readings;
 mod script;
 mod settle;
 mod table;
@@ -39,7 +42,9 @@ pub use self::config::{Annotation, RecordFormat};
 use self::judgement::Judgement;
 pub use self::judgement::Kpis;
 pub use self::judgement::lines::LineKpis;
+pub use self::judgement::pages::PageKpis;
 pub use self::processing::Processing;
+use self::published::Published;
 pub use self::script::Absence;
 use self::script::Script;
 use self::trial::Part;
@@ -69,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) has_data_directory: bool,
     /// Whether systems read log files, instead of being sent something.
     pub(crate) reads_files: bool,
+    /// Whether systems scrape targets.
+    pub(crate) scrapes: bool,
     /// The program that is sink and generator.
     pub(crate) judge: PathBuf,
     pub(crate) layout: Layout,
@@ -87,6 +94,9 @@ pub(crate) struct System {
 pub(crate) enum SystemKind {
     Weir,
     Otelcol,
+    /// These two scrape, and nothing else.
+    Vmagent,
+    Prometheus,
 }
 
 impl Settings {
@@ -143,7 +153,8 @@ async fn test(
     scripts: &[Script],
     settings: &Settings,
 ) -> anyhow::Result<Ended> {
-    print(&heading(args, scripts, settings))?;
+    let published = published_rows(args, scripts)?;
+    print(&heading(args, scripts, settings, !published.is_empty()))?;
     let mut judgements = Vec::new();
     let mut failure = None;
     for part in parts(systems, scripts, &settings.directory) {
@@ -155,7 +166,7 @@ async fn test(
         }
     }
     // What was measured is shown even when another system failed.
-    present(args, scripts, &judgements, failure.is_none())?;
+    present(args, scripts, &judgements, &published, failure.is_none())?;
     if let Some(err) = failure {
         return Err(err);
     }
@@ -164,9 +175,12 @@ async fn test(
 }
 
 async fn judged(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Judgement> {
-    Ok(match &part.script.writer {
-        None => judgement::judge(part, settings, &trial::run(part, settings).await?),
-        Some(writer) => judgement::lines::judge(part, settings, &agent::run(part, writer, settings).await?),
+    Ok(match (&part.script.writer, &part.script.pages) {
+        (Some(writer), _) => judgement::lines::judge(part, settings, &log_agent::run(part, writer, settings).await?),
+        (None, Some(scraped)) => {
+            judgement::pages::judge(part, settings, &metric_agent::run(part, scraped, settings).await?)
+        }
+        (None, None) => judgement::judge(part, settings, &trial::run(part, settings).await?),
     })
 }
 
@@ -181,19 +195,29 @@ fn parts<'a>(systems: &'a [System], scripts: &'a [Script], directory: &Path) -> 
     systems.iter().flat_map(each).collect()
 }
 
+/// What was published of the same scenario.
+fn published_rows(args: &LoadtestArgs, scripts: &[Script]) -> anyhow::Result<Vec<Published>> {
+    // Nobody has published figures with processing.
+    let comparable = scripts.first().filter(|_| args.processing == Processing::None);
+    let variant = comparable.and_then(|script| script.published);
+    variant.map_or(Ok(Vec::new()), |variant| published::of(args.test, variant))
+}
+
 /// Prints the table, what the scenario was made for, and the doubts, and writes `result.json`. Rows are compared when all
 /// are there.
-fn present(args: &LoadtestArgs, scripts: &[Script], judgements: &[Judgement], all: bool) -> anyhow::Result<()> {
+fn present(
+    args: &LoadtestArgs,
+    scripts: &[Script],
+    judgements: &[Judgement],
+    published: &[Published],
+    all: bool,
+) -> anyhow::Result<()> {
     if judgements.is_empty() {
         return Ok(());
     }
-    // Nobody has published figures of the same work.
-    let comparable = scripts.first().filter(|_| args.processing == Processing::None);
-    let published = comparable.and_then(|script| script.published);
-    let published = published.map(|variant| published::of(args.test, variant)).transpose()?.unwrap_or_default();
     let isolation = all && args.scenario == Some(Hardship::SickNeighbour);
     let pairs = if all { compared(judgements.len(), scripts.len(), isolation) } else { Vec::new() };
-    print(&table::render(judgements, &pairs, &published))?;
+    print(&table::render(judgements, &pairs, published))?;
     for judgement in judgements {
         let failures = judgement.failures.iter().map(|failure| format!("FAILED: {failure}"));
         for line in judgement.facts.iter().chain(&judgement.warnings).cloned().chain(failures) {
@@ -229,12 +253,8 @@ const WEIR: &str = "weir";
 fn systems(args: &LoadtestArgs, judge: &Path) -> Vec<System> {
     let program = args.weir.clone().unwrap_or_else(|| judge.to_path_buf());
     let weir = System { name: WEIR.to_owned(), kind: SystemKind::Weir, program };
-    let peer = args.peer.clone().map(|peer| System {
-        name: "otelcol".to_owned(),
-        kind: SystemKind::Otelcol,
-        program: peer.program,
-    });
-    std::iter::once(weir).chain(peer).collect()
+    let peer = |peer: &Peer| System { name: peer.name().to_owned(), kind: peer.kind, program: peer.program.clone() };
+    std::iter::once(weir).chain(args.peers.iter().map(peer)).collect()
 }
 
 fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> anyhow::Result<Settings> {
@@ -253,6 +273,7 @@ fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: Path
         annotations: args.annotations.clone(),
         weir_arguments: args.weir_arguments.clone(),
         reads_files: args.test.reads_files(),
+        scrapes: args.test == Test::Metricagent,
         has_data_directory: !args.weir_arguments.iter().any(|argument| argument == "--no-data-dir"),
         judge,
         layout,
@@ -277,10 +298,13 @@ fn remove(directory: &Path) {
     }
 }
 
-fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> String {
-    let (load, shape) = match scripts.iter().find_map(|script| script.writer.as_ref()) {
-        Some(writer) => ("files".to_owned(), writer.describe()),
-        None => (describe_clients(scripts, settings), settings.shape.describe()),
+fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings, is_published: bool) -> String {
+    let writer = scripts.iter().find_map(|script| script.writer.as_ref());
+    let scraped = scripts.iter().find_map(|script| script.pages.as_ref());
+    let (load, shape) = match (writer, scraped) {
+        (Some(writer), _) => ("files".to_owned(), writer.describe()),
+        (None, Some(scraped)) => ("pages".to_owned(), scraped.describe()),
+        (None, None) => (describe_clients(scripts, settings), settings.shape.describe()),
     };
     let mut scenarios: Vec<&str> = scripts.iter().map(|script| script.name.as_str()).collect();
     scenarios.dedup();
@@ -291,8 +315,7 @@ fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings) -> Stri
             format!("\n{verb} every {every} s on average, seed {}", plan.seed)
         })
         .unwrap_or_default();
-    let published = settings.processing == Processing::None && scripts.iter().any(|script| script.published.is_some());
-    let published = if published {
+    let published = if is_published {
         "; published figures: gzip to the backend, 2 nodes, memory and CPU summed over pods"
     } else {
         ""

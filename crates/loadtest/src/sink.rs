@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use self::faults::{Dice, Faults};
 use self::ledger::Ledger;
 pub use self::ledger::SinkReport;
+use self::ledger::Wants;
 use self::message::Transport;
 use crate::output::printed;
 use crate::{files, runtime};
@@ -35,6 +36,7 @@ Examples:
   weir sink --fault 503:70 --delay 1s:70 --retry-after 2
   weir sink --outage 10s..25s --report sink.json
   weir sink --log-lines --report sink.json
+  weir sink --scraped --report sink.json
   curl -X POST localhost:14319/faults -d '{\"fault\": [\"429:30\", \"grpc=14:10\"], \"stall\": 1}'
   curl localhost:14319/report";
 
@@ -48,7 +50,8 @@ pub struct SinkArgs {
     /// Port of OTLP/gRPC; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14317)]
     pub grpc_port: u16,
-    /// Port of OTLP/HTTP (protobuf), and of the records that output.http sends to / in any format; 0 picks a free one
+    /// Port of OTLP/HTTP (protobuf), of the records that output.http sends to / in any format, and of Prometheus's remote
+    /// write at /api/v1/write; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 14318)]
     pub http_port: u16,
     /// Port for reports, metrics and changing faults; 0 picks a free one
@@ -66,6 +69,9 @@ pub struct SinkArgs {
     /// Count the lines of `weir load log-files` in log records: duplicates, order, damage
     #[arg(long)]
     pub log_lines: bool,
+    /// Count the samples of `weir load scrape-targets` in data points: which of which scrape, duplicates, damage
+    #[arg(long)]
+    pub scraped: bool,
     /// What to do wrong on purpose
     #[command(flatten)]
     pub faults: Faults,
@@ -113,6 +119,13 @@ fn summarize(report: &SinkReport) -> io::Result<()> {
             lines.received, lines.duplicates, lines.reordered, lines.damaged, lines.unmarked
         )?;
     }
+    if let Some(pages) = &report.scraped {
+        writeln!(
+            out,
+            "samples of pages: {} ({} duplicates); damaged points {}, of others {}, ends of series {}",
+            pages.samples, pages.duplicates, pages.damaged, pages.foreign, pages.ended
+        )?;
+    }
     for (reason, count) in &report.refused {
         writeln!(out, "not accepted, {reason}: {count} requests")?;
     }
@@ -158,7 +171,7 @@ impl Sink {
         let (control_listener, control) = bind(args.listen, args.control_port).await?;
         let dice = Dice::new(args.faults.clone());
         let shared = Arc::new(Shared {
-            ledger: Ledger::new(args.log_lines),
+            ledger: Ledger::new(Wants { lines: args.log_lines, pages: args.scraped }),
             dice,
             expected_text: args.expect_text.clone(),
             outage: server::outage_channel(),

@@ -21,6 +21,13 @@ pub struct Open {
     width: usize,
 }
 
+/// An encoder that goes on behind these bytes.
+impl From<Vec<u8>> for Encoder {
+    fn from(out: Vec<u8>) -> Self {
+        Self { out }
+    }
+}
+
 impl Encoder {
     /// An encoder with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
@@ -77,6 +84,11 @@ impl Encoder {
     /// Appends bytes that are encoded already: whole fields, or the value of a key just written.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
+    }
+
+    /// Lets `write` append bytes that are encoded already.
+    pub fn append<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        write(&mut self.out)
     }
 
     /// A `int32`, `int64`, `uint32`, `bool` or enum field; signed values as their two's complement.

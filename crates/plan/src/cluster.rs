@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::{Multiline, Secret};
+use crate::{Multiline, Scrapables, Secret};
 
 /// All that is known.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterFacts {
     /// Of the cluster itself.
     pub cluster: Cluster,
     /// Of pods with the same address or uid the last one counts.
     pub pods: Vec<Pod>,
+    /// What may be scraped.
+    pub scrapables: Scrapables,
 }
 
 /// What holds for all telemetry of a cluster; `None` adds nothing. The cluster's name is somebody's choice, see

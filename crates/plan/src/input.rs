@@ -1,13 +1,13 @@
 //! What a pipeline takes: telemetry that clients push, and what is collected for it.
 
-use crate::Multiline;
+use crate::{Multiline, RuntimeMetrics};
 
 /// What a pipeline takes. An input that is turned off, or that the pipeline's kind does not have, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// Telemetry that clients push.
     pub otlp: Option<OtlpInput>,
-    /// Metrics of nodes and workloads. Not active yet, like the two that follow.
+    /// Metrics of nodes and workloads.
     pub runtime: Option<RuntimeInput>,
     /// Metrics of annotated pods and services.
     pub prometheus: Option<PrometheusInput>,
@@ -43,12 +43,10 @@ pub struct OtlpInput {
 /// Metrics of nodes and workloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeInput {
-    /// From where.
+    /// From where. What has no namespace, such as a node, is always taken.
     pub namespaces: Selector,
-    /// What is reported on, in the order of [`RuntimeResource::ALL`].
-    pub resources: Vec<RuntimeResource>,
-    /// More metrics, by name, even of resources that are not reported on.
-    pub additional_metrics: Vec<String>,
+    /// Those of the resources that it reports on, and those that it names.
+    pub metrics: RuntimeMetrics,
 }
 
 /// What the runtime input reports on.
@@ -95,6 +93,8 @@ pub struct PrometheusInput {
     pub diagnostic_metrics: bool,
     /// Addresses of pages that are scraped whatever a cluster says.
     pub static_targets: Vec<String>,
+    /// Whether targets are asked for native histograms.
+    pub native_histograms: bool,
 }
 
 /// Metrics of Istio's proxies.

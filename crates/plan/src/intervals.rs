@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The time between two looks, of each input that fetches metrics. None of them is active yet.
+/// The time between two looks, of each input that fetches metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectionIntervals {
     /// Metrics of nodes and workloads.

@@ -4,7 +4,8 @@
 //! to a [`Plan`], `weir-engine` runs one. It must not know YAML, custom resources, sockets or the file system. Every
 //! value in a plan is final; defaults are known here only of what every pipeline has.
 //!
-//! Facts about a cluster ([`ClusterFacts`]) are plain data as well, and no part of a plan.
+//! Facts about a cluster ([`ClusterFacts`]) and the state of its objects ([`ClusterState`]) are plain data as well, and no
+//! part of a plan.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod cluster;
+mod cluster_state;
 mod enrichment;
 mod fluent_bit;
 mod id;
@@ -20,8 +22,15 @@ mod input;
 mod intervals;
 mod multiline;
 mod processing;
+mod runtime_metrics;
+mod scrapable;
 
 pub use cluster::{Cluster, ClusterFacts, Pod, Workload, WorkloadKind};
+pub use cluster_state::{
+    ClusterObject, ClusterState, Condition, ContainerState, DaemonSetState, EndpointCounts, EndpointGroup, HpaState,
+    JobState, NodeState, ObjectState, PodState, ReplicaState, ResourceAmounts, ResourceStatus, RunState, ServiceState,
+    StatefulSetState, StorageState, Thousandths,
+};
 pub use enrichment::{Enrichment, PodLabels, ServiceEnrichment};
 pub use fluent_bit::{Date, DateFormat, FluentBit, FluentBitFormat, Section, SectionLine, Sink};
 pub use id::{NotAPipeline, PipelineId};
@@ -31,6 +40,10 @@ pub use input::{
 pub use intervals::CollectionIntervals;
 pub use multiline::{Language, Multiline};
 pub use processing::{Filter, Processing, Temporality, Transform};
+pub use runtime_metrics::{RuntimeData, RuntimeMetric, RuntimeMetrics};
+pub use scrapable::{
+    SCRAPE_ANNOTATION, ScrapableContainer, ScrapableEndpoint, ScrapablePod, ScrapablePort, ScrapableService, Scrapables,
+};
 pub use weir_otlp::Signal;
 
 /// Everything a process runs.

@@ -1,26 +1,29 @@
 //! Kinds: which documents are about telemetry, and which are not ours. The modules below say what each kind means.
 //!
-//! Files hold what belongs together, such as a Deployment beside its pipeline. So objects of others must be told from
+//! Files hold what belongs together, such as an Ingress beside its pipeline. So objects of others must be told from
 //! misspelt ones: a group of ours has no other kinds, and one letter more or less does not make a kind of Kubernetes.
 
 pub(crate) mod cluster;
 mod convert;
-mod fields;
+mod defaults;
+pub(crate) mod fields;
 mod multiline;
 mod object;
 mod output;
 pub(crate) mod pipeline;
 mod reference;
 pub(crate) mod secret;
+pub(crate) mod status;
 pub(crate) mod telemetry;
 pub(crate) mod value;
 
 use weir_plan::Signal;
 
 use crate::document::suggest;
-use crate::document::table::{Object, Version};
+use crate::document::table::{Object, Type, Version};
 
 pub use convert::{ConversionError, convert, is_convertible};
+pub use defaults::with_defaults;
 pub use pipeline::LogOutputs;
 
 /// A kind that means something here.
@@ -62,6 +65,8 @@ const TELEMETRY: &[(&str, Version)] =
 const CORE: &[(&str, Version)] = &[("v1", Version::V1Beta1)];
 const APPS: &[(&str, Version)] = &[("apps/v1", Version::V1Beta1)];
 const BATCH: &[(&str, Version)] = &[("batch/v1", Version::V1Beta1)];
+const AUTOSCALING: &[(&str, Version)] = &[("autoscaling/v2", Version::V1Beta1), ("autoscaling/v1", Version::V1Beta1)];
+const DISCOVERY: &[(&str, Version)] = &[("discovery.k8s.io/v1", Version::V1Beta1)];
 
 /// All of them.
 pub const KINDS: &[Kind] = &[
@@ -76,6 +81,18 @@ pub const KINDS: &[Kind] = &[
     Kind::new("ConfigMap", CORE, Role::Cluster, None),
     Kind::new("ReplicaSet", APPS, Role::Cluster, None),
     Kind::new("Job", BATCH, Role::Cluster, None),
+    Kind::new("Deployment", APPS, Role::Cluster, None),
+    Kind::new("StatefulSet", APPS, Role::Cluster, None),
+    Kind::new("DaemonSet", APPS, Role::Cluster, None),
+    Kind::new("CronJob", BATCH, Role::Cluster, None),
+    Kind::new("HorizontalPodAutoscaler", AUTOSCALING, Role::Cluster, None),
+    Kind::new("ReplicationController", CORE, Role::Cluster, None),
+    Kind::new("ResourceQuota", CORE, Role::Cluster, None),
+    Kind::new("PersistentVolume", CORE, Role::Cluster, None),
+    Kind::new("PersistentVolumeClaim", CORE, Role::Cluster, None),
+    Kind::new("Service", CORE, Role::Cluster, None),
+    Kind::new("Endpoints", CORE, Role::Cluster, None),
+    Kind::new("EndpointSlice", DISCOVERY, Role::Cluster, None),
     Kind::new("List", CORE, Role::List, Some(&fields::LIST)),
 ];
 
@@ -92,6 +109,30 @@ impl Kind {
     /// The kind of this name.
     pub(crate) fn of(name: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.name == name)
+    }
+
+    /// The fields of its `spec`.
+    pub(crate) fn spec(&self) -> Option<&'static Object> {
+        match self.fields?.field("spec")?.of {
+            Type::Object(spec) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// The name that the API has for all objects of this kind: `tracepipelines`.
+    pub(crate) fn plural(&self) -> String {
+        let kind = self.name.to_lowercase();
+        match kind.strip_suffix('y') {
+            Some(stem) => format!("{stem}ies"),
+            None => kind + "s",
+        }
+    }
+
+    /// A kind that has two versions, and the version of it that `api_version` names.
+    pub(crate) fn versioned(api_version: &str, kind: &str) -> Option<(&'static Self, Version)> {
+        let kind = Self::of(kind).filter(|kind| kind.fields.is_some() && kind.versions.len() > 1)?;
+        let (_, version) = kind.versions.iter().find(|(name, _)| *name == api_version)?;
+        Some((kind, *version))
     }
 
     pub(crate) fn group(&self) -> &'static str {
@@ -125,13 +166,13 @@ mod tests {
     #[test]
     fn what_is_misspelt_is_not_somebody_elses() {
         for (api_version, kind) in [
-            ("apps/v1", "Deployment"),
-            ("v1", "Service"),
+            ("networking.k8s.io/v1", "Ingress"),
+            ("serving.knative.dev/v1", "Service"),
             ("v1", "ServiceAccount"),
             ("rbac.authorization.k8s.io/v1", "Role"),
             ("policy/v1", "PodDisruptionBudget"),
             ("external-secrets.io/v1", "SecretStore"),
-            ("batch/v1", "CronJob"),
+            ("apps/v1", "ControllerRevision"),
             ("batch.volcano.sh/v1alpha1", "Job"),
             ("telemetry.istio.io/v1", "Telemetry"),
             ("tekton.dev/v1", "Pipeline"),

@@ -2,8 +2,9 @@
 //! [`weir_plan::Plan`] and facts about the cluster, or everything that is wrong with them.
 //!
 //! A text passes three stages: a tree with positions (`document`, which knows no kind), checked objects (`kinds`, which
-//! know no YAML), and the plan (`load`, which takes files through all of it). It must not know a Kubernetes client, the
-//! engine, sockets or the clock; the only I/O is [`Files::read`] and [`stamp`].
+//! know no YAML), and the plan (`load`, which takes files through all of it). What may be written is told to API servers
+//! by [`schema`]. This crate must not know a Kubernetes client, the engine, sockets or the clock; the only I/O is
+//! [`Files::read`] and [`stamp`].
 //!
 //! Invariants:
 //! - **RES-1** All errors are reported at once; a document that is wrong does not hide what is wrong in another.
@@ -22,8 +23,9 @@ mod diagnostic;
 mod document;
 mod kinds;
 mod load;
+pub mod schema;
 
 pub use diagnostic::{Diagnostic, Reason, Report, Severity};
 pub use document::{Version, table};
-pub use kinds::{ConversionError, KINDS, Kind, LogOutputs, Role, convert, is_convertible};
-pub use load::{Files, Foreign, Loaded, MAX_BYTES, Options, Source, Stamp, errors, load, stamp};
+pub use kinds::{ConversionError, KINDS, Kind, LogOutputs, Role, convert, is_convertible, with_defaults};
+pub use load::{Files, Foreign, Loaded, MAX_BYTES, Options, Source, Stamp, errors, findings, load, stamp};

@@ -6,7 +6,7 @@ mod loader;
 use std::time::SystemTime;
 
 use serde_json::Value;
-use weir_plan::{ClusterFacts, Plan};
+use weir_plan::{ClusterFacts, ClusterState, Plan};
 
 use crate::diagnostic::{Diagnostic, Findings, Report, Severity, sorted};
 use crate::document;
@@ -31,6 +31,8 @@ pub struct Loaded {
     pub plan: Plan,
     /// Facts about the cluster.
     pub cluster: ClusterFacts,
+    /// What metrics tell of the cluster's objects, if a pipeline wants them, and of the status of resources.
+    pub state: ClusterState,
     /// What deserves attention, by file, line and column.
     pub warnings: Vec<Diagnostic>,
     /// What the next configuration must not change.
@@ -106,9 +108,15 @@ pub fn load(sources: &[Source], options: &Options) -> Result<Loaded, Report> {
 
 /// The errors of a text on its own. Errors about Secrets that it refers to and does not define are left out.
 pub fn errors(source: &Source, options: &Options) -> Vec<Diagnostic> {
-    let loaded = compile(std::slice::from_ref(source), options, true, Findings::default());
-    let found = loaded.err().map(|report| report.diagnostics).unwrap_or_default().into_iter();
-    found.filter(|finding| finding.severity == Severity::Error).collect()
+    findings(source, options).into_iter().filter(|finding| finding.severity == Severity::Error).collect()
+}
+
+/// All that there is to say of a text on its own, except of Secrets that it refers to and does not define.
+pub fn findings(source: &Source, options: &Options) -> Vec<Diagnostic> {
+    match compile(std::slice::from_ref(source), options, true, Findings::default()) {
+        Ok(loaded) => loaded.warnings,
+        Err(report) => report.diagnostics,
+    }
 }
 
 /// `partial`: there is more that is not given.

@@ -20,19 +20,23 @@ pub mod tokens;
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Long enough for a busy machine. A condition that never comes true has failed by then.
 const PATIENCE: Duration = Duration::from_secs(120);
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Waits until `condition` holds; fails with `what` when it never does.
+/// Waits until `condition` holds; fails with `what` when it never does. Looks again after as long as a look takes at
+/// least: what is waited for may run on the same thread.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
-    let mut ticks = tokio::time::interval(INTERVAL);
-    while !condition().await {
+    loop {
+        let began = Instant::now();
+        if condition().await {
+            return;
+        }
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
-        ticks.tick().await;
+        sleep(INTERVAL.max(began.elapsed())).await;
     }
 }
 

@@ -73,6 +73,43 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
     u64::try_from(number.times(factor)?).map_err(|_| Wrong::Large)
 }
 
+/// What Kubernetes writes behind amounts of anything. Here upper and lower case differ.
+const AMOUNT_UNITS: &[(&str, u128, u128)] = &[
+    ("", 1_000, 1),
+    ("n", 1, 1_000_000),
+    ("u", 1, 1_000),
+    ("m", 1, 1),
+    ("k", 1_000_000, 1),
+    ("M", 1_000_000_000, 1),
+    ("G", 1_000_000_000_000, 1),
+    ("T", 1_000_000_000_000_000, 1),
+    ("P", 1_000_000_000_000_000_000, 1),
+    ("E", 1_000_000_000_000_000_000_000, 1),
+    ("Ki", 1_000 << 10, 1),
+    ("Mi", 1_000 << 20, 1),
+    ("Gi", 1_000 << 30, 1),
+    ("Ti", 1_000 << 40, 1),
+    ("Pi", 1_000 << 50, 1),
+    ("Ei", 1_000 << 60, 1),
+];
+
+/// Reads an amount as Kubernetes writes it, such as `500m`, `2`, `128Mi` or `1e3`, in thousandths, rounded up.
+///
+/// # Errors
+/// When it is none, or too large for 128 bits.
+pub fn thousandths(text: &str) -> Result<u128, Wrong> {
+    let (mut number, unit) = Decimal::take(text)?;
+    let (factor, divisor) = match exponent(unit) {
+        Some(digits) => (power_of_ten(digits)?.checked_mul(1_000).ok_or(Wrong::Large)?, 1),
+        None => {
+            let found = AMOUNT_UNITS.iter().find(|(name, ..)| *name == unit);
+            found.map(|(_, factor, divisor)| (*factor, *divisor)).ok_or(Wrong::Form)?
+        }
+    };
+    number.scale = number.scale.checked_mul(divisor).ok_or(Wrong::Large)?;
+    number.times(factor)
+}
+
 /// Reads a duration such as `24h`, `90m`, `1h30m` or `1.5d`.
 ///
 /// # Errors
@@ -177,6 +214,32 @@ mod tests {
         for text in ["16Ei", "1e30", "1e99999999999", long.as_str(), fraction.as_str()] {
             assert_eq!(size(text), Err(Wrong::Large), "{text:?}");
         }
+    }
+
+    #[test]
+    fn amounts() {
+        for (text, wanted) in [
+            ("2", 2_000),
+            ("0", 0),
+            ("500m", 500),
+            ("0.1", 100),
+            ("1.5", 1_500),
+            ("100u", 1),
+            ("2500000n", 3),
+            ("1k", 1_000_000),
+            ("128Mi", 128_000 << 20),
+            ("1.5Gi", 1_500 << 30),
+            ("129M", 129_000_000_000),
+            ("1e3", 1_000_000),
+            ("2E", 2_000_000_000_000_000_000_000),
+            ("16Ei", 16_000 << 60),
+        ] {
+            assert_eq!(thousandths(text), Ok(wanted), "{text:?}");
+        }
+        for text in ["", "m", "-1", "1K", "1GB", "1 Gi", "1gi", "ten", "1e-3"] {
+            assert_eq!(thousandths(text), Err(Wrong::Form), "{text:?}");
+        }
+        assert_eq!(thousandths("1e40"), Err(Wrong::Large));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The command line: commands and options.
 
+mod runtime;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,21 +10,27 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_engine::settings;
+use weir_sources::scrape::ISTIO_CERTIFICATES;
 use weir_units::parse_duration;
 
 use crate::limits;
+
+pub(crate) use runtime::{RuntimeArgs, Switch};
 
 const EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml        receive OTLP and deliver it to the pipelines of a file
   weir check pipelines/                    report everything that is wrong with a configuration
   weir try pipelines/ --input sample.json  what transforms and filters make of a sample
+  weir crds                                what a cluster has to know of pipelines
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir logs status /var/lib/weir           how far the logs of containers were read
+  weir targets                             how targets are scraped
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
   weir demo examples/all-signals.yaml      all of these together, watched
   weir loadtest -t traces -d 60            how fast, and is anything lost?
+  weir operator --image weir:1             make nodes of a cluster do what its pipelines say
 
 Exit codes: 0 success, 1 failure or findings, 2 wrong usage.";
 
@@ -90,18 +98,27 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Rewrite pipelines and Telemetry in another version of their API, without loss
     Convert(ConvertArgs),
+    /// Print the CustomResourceDefinitions of pipelines and Telemetry
+    Crds(CrdsArgs),
     /// Show what the pipelines of a configuration make of a sample, without sending anything
     Try(TryArgs),
     /// Look into a data directory: show what waits on disk, check it, and write it out
     Journal(crate::journal::JournalArgs),
     /// Show how much of the containers' logs is unread
     Logs(crate::logs::LogsArgs),
+    /// Show the scrape targets of a running process, and why any of them fail
+    Targets(crate::targets::TargetsArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),
     /// Generate load
     Load(weir_loadtest::load::LoadArgs),
     /// Run the load tests of the published KPIs against this gateway, and against a peer
     Loadtest(weir_loadtest::scenario::LoadtestArgs),
+    /// Run in a cluster: make its nodes do what its pipelines say, and say in their status how they stand (being built)
+    Operator(crate::operator::OperatorArgs),
+    /// Give a directory to a user: what the first container of a node's pod does
+    #[command(hide = true)]
+    Own(crate::own::OwnArgs),
     /// Start a gateway with a sink behind it, a gentle load and containers that write logs, and show what flows
     Demo(weir_loadtest::demo::DemoArgs),
     /// Print a completion script for a shell
@@ -124,7 +141,7 @@ pub(crate) struct CheckArgs {
     /// YAML or JSON files, directories of them, or - for the standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Refuse objects of kinds that mean nothing here, such as a Deployment, instead of skipping them
+    /// Refuse objects of kinds that mean nothing here, such as an Ingress, instead of skipping them
     #[arg(long)]
     pub(crate) strict: bool,
     /// How findings are printed
@@ -168,6 +185,38 @@ pub(crate) enum ApiVersion {
     V1beta1,
 }
 
+const CRDS_EXAMPLES: &str = "\
+Examples:
+  weir crds | kubectl apply --server-side -f -
+  weir crds --namespace telemetry > crds.yaml
+  weir crds --format json | jq '.items[].metadata.name'
+
+An API server converts objects between versions with the webhook of the operator, which has to run for that; \
+the operator writes the certificate that it is known by into the definitions.";
+
+#[derive(Args, Debug)]
+#[command(after_help = CRDS_EXAMPLES)]
+pub(crate) struct CrdsArgs {
+    /// The namespace of the operator
+    #[arg(long, default_value = "kyma-system", value_name = "NAME")]
+    pub(crate) namespace: String,
+    /// The Service of the operator's webhooks
+    #[arg(long, default_value = "telemetry-manager-webhook", value_name = "NAME")]
+    pub(crate) service: String,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t = ManifestFormat::Yaml, value_name = "FORMAT")]
+    pub(crate) format: ManifestFormat,
+}
+
+/// How objects for a cluster are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ManifestFormat {
+    /// One document each
+    Yaml,
+    /// One List
+    Json,
+}
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   weir run examples/quickstart.yaml
@@ -192,7 +241,7 @@ pub(crate) enum Role {
     Gateway,
     /// Read what containers print
     Logs,
-    /// Scrape targets
+    /// Scrape targets, and collect metrics of nodes and workloads
     Metrics,
 }
 
@@ -202,6 +251,7 @@ const PORTS: &str = "Ports";
 const SECURITY: &str = "Security of the OTLP ports";
 const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
+const AGENTS: &str = "Agents: scraping and container logs";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
 const ADMINISTRATION: &str = "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets";
 
@@ -224,11 +274,11 @@ pub(crate) struct RunArgs {
     /// standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Refuse objects of kinds that mean nothing here, such as a Deployment, instead of skipping them
+    /// Refuse objects of kinds that mean nothing here, such as an Ingress, instead of skipping them
     #[arg(long)]
     pub(crate) strict: bool,
     /// What this process does, if gateways and agents are separate processes: without gateway, the OTLP ports stay
-    /// closed, without logs, no container logs are read, and without metrics, nothing is scraped [default: whatever the pipelines ask for]
+    /// closed, without logs, no container logs are read, and without metrics, no metrics are fetched [default: whatever the pipelines ask for]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...")]
     pub(crate) roles: Vec<Role>,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
@@ -264,15 +314,21 @@ pub(crate) struct RunArgs {
     /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
     pub(crate) pod_logs: Option<PathBuf>,
-    /// Name of this node, for records of pods without a known node [default: $NODE_NAME, else $MY_NODE_NAME]
-    #[arg(long, help_heading = CONTAINER_LOGS, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    /// Name of this node: pods of other nodes are not scraped, and records of pods without a known node get it [default:
+    /// $NODE_NAME, else $MY_NODE_NAME]
+    #[arg(long, help_heading = AGENTS, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) node_name: Option<String>,
+    /// Directory of the certificates that targets in Istio's mesh want to see, cert-chain.pem and key.pem
+    #[arg(long, help_heading = AGENTS, value_name = "DIR", default_value = ISTIO_CERTIFICATES)]
+    pub(crate) istio_certs: PathBuf,
     /// Where reading begins on a first start, without checkpoints; lines that are written later are always read
     #[arg(long, help_heading = CONTAINER_LOGS, value_enum, default_value_t = LogsStartAt::Beginning, value_name = "WHERE")]
     pub(crate) logs_start_at: LogsStartAt,
     /// Space on the disk that removed log files may take until they are read; then the oldest are given up
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "SIZE", default_value = "1GiB", value_parser = limits::parse_size)]
     pub(crate) max_removed_logs: usize,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
     #[command(flatten)]
     pub(crate) ingest: IngestArgs,
     #[command(flatten)]

@@ -117,7 +117,7 @@ impl LogAgent {
         Settings {
             state: self.state.clone(),
             own_pod: variable("HOSTNAME"),
-            node_name: self.args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable)),
+            node_name: node_name(&self.args),
             start_at,
             max_removed_bytes: self.args.max_removed_logs as u64,
             board: self.board.clone(),
@@ -149,6 +149,11 @@ fn find(args: &RunArgs) -> anyhow::Result<PathBuf> {
     let cannot = || format!("cannot read container logs in {}: name a directory with --pod-logs", directory.display());
     fs::read_dir(directory).with_context(cannot)?;
     std::path::absolute(directory).context("cannot find out what the current directory is")
+}
+
+/// The name of this node, if somebody says it.
+pub(crate) fn node_name(args: &RunArgs) -> Option<String> {
+    args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable))
 }
 
 fn variable(name: &str) -> Option<String> {

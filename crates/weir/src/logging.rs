@@ -2,12 +2,13 @@
 //! it has to say is for whoever called it.
 
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::cli::{LogFormat, LogLevel};
 
@@ -33,16 +34,37 @@ pub(crate) fn style(format: LogFormat, serves: bool) -> Style {
     }
 }
 
-/// Starts logging. Libraries are logged from `warn` on. If a line cannot be written, nobody is told, because there is
-/// nobody left to tell.
-pub(crate) fn init(style: Style, level: LogLevel) {
+/// What is logged, and what the command line says of it.
+static FILTER: OnceLock<(reload::Handle<Targets, Registry>, LogLevel)> = OnceLock::new();
+
+/// Shows lines from this level on; without one, as the command line says.
+pub(crate) fn set_level(level: Option<LogLevel>) {
+    if let Some((handle, default)) = FILTER.get() {
+        // It fails when nothing is logged any more.
+        let _ = handle.reload(filter(level.unwrap_or(*default)));
+    }
+}
+
+fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("weir", level);
+    // Watches that fail are logged once by Weir; the library would do so at each attempt.
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("kube", LevelFilter::OFF)
+        .with_target("weir", level)
+}
+
+/// Starts logging. Libraries are logged from `warn` on. If a line cannot be written, nobody is told, because there is
+/// nobody left to tell.
+pub(crate) fn init(style: Style, level: LogLevel) {
+    let (filter, handle) = reload::Layer::new(filter(level));
+    // Nobody has set it before.
+    let _ = FILTER.set((handle, level));
     let lines = || fmt::layer().log_internal_errors(false).with_writer(io::stderr);
     let people = || lines().with_ansi(io::stderr().is_terminal()).with_target(false);
     let layer = match style {

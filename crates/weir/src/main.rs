@@ -9,20 +9,26 @@ mod cli;
 mod configuration;
 mod container_logs;
 mod convert;
+mod crds;
 mod data_dir;
 mod findings;
 mod journal;
 mod limits;
 mod logging;
 mod logs;
+mod operator;
+mod own;
 mod preview;
 mod proxy;
 mod run;
+mod runtime_metrics;
 mod scraping;
 mod security;
 mod state;
 mod tables;
+mod targets;
 mod watch;
+mod yaml;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -35,7 +41,7 @@ use logging::Style;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let serves = matches!(cli.command, Command::Run(_) | Command::Sink(_));
+    let serves = matches!(cli.command, Command::Run(_) | Command::Sink(_) | Command::Operator(_));
     let style = logging::style(cli.log_format, serves);
     logging::init(style, cli.log_level);
     let result = execute(cli.command);
@@ -54,9 +60,13 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Convert(args) => convert::convert(&args),
+        Command::Crds(args) => crds::run(&args),
         Command::Try(args) => preview::run(&args),
         Command::Journal(args) => journal::run(&args),
         Command::Logs(args) => logs::run(&args),
+        Command::Targets(args) => targets::run(&args),
+        Command::Operator(args) => operator::run(args),
+        Command::Own(args) => own::run(&args),
         Command::Sink(args) => {
             limits::raise_file_limit();
             weir_loadtest::sink::run(args)

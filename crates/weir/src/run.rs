@@ -1,19 +1,23 @@
 //! `weir run`: the gateway.
 
-mod signals;
+pub(crate) mod signals;
 
+use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::field::display;
 use weir_engine::admin::Route;
 use weir_engine::settings::Admin;
 use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, OtlpPorts, Settings, settings};
 use weir_enrich::{PodList, Pods};
-use weir_plan::{PipelineId, Plan};
+use weir_plan::{ClusterFacts, PipelineId, Plan};
 use weir_resources::{Loaded, LogOutputs, Report};
 use weir_sources::scrape::TargetBoard;
 use weir_sources::tail::{Board, Wanted};
@@ -26,6 +30,7 @@ use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::limits;
 use crate::proxy;
+use crate::runtime_metrics::RuntimeMetrics;
 use crate::scraping::MetricAgent;
 use crate::security::{self, Security};
 use crate::watch::Watch;
@@ -62,6 +67,14 @@ async fn unless<T>(ends: impl Future<Output = ()>, work: impl Future<Output = T>
         done = work => Some(done),
         () = ends => None,
     }
+}
+
+/// Agents may end for so long after the drain timeout, when nobody takes anything from them any more.
+const LAST_READS: Duration = Duration::from_secs(2);
+
+/// Whether `work` is done in time, and before `ends` resolves.
+async fn is_done_within(patience: Duration, ends: impl Future<Output = ()>, work: impl Future<Output = ()>) -> bool {
+    matches!(unless(ends, timeout(patience, work)).await, Some(Ok(())))
 }
 
 /// What a worker keeps for itself (buffers that the allocator holds for each thread) must not outgrow the memory that it
@@ -156,6 +169,7 @@ struct Gateway {
     pods: Arc<PodList>,
     log_agent: LogAgent,
     metric_agent: MetricAgent,
+    runtime_metrics: RuntimeMetrics,
     args: Arc<RunArgs>,
     watches: Watches,
     log_outputs: LogOutputs,
@@ -168,13 +182,14 @@ impl Gateway {
     /// everything that can be wrong is found before the engine starts: it delivers what is on disk at once.
     async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
         let watches = Watches::new(&args)?;
-        let Loaded { plan, cluster, log_outputs, .. } = configuration(&args)?;
+        let Loaded { plan, mut cluster, state, log_outputs, .. } = configuration(&args)?;
         let mut settings = settings(&args, &plan)?;
         let board = Board::default();
         let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
         settings.admin.routes.push(Route::new("/logs", board));
         let targets = TargetBoard::default();
         let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
+        let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone());
         settings.admin.routes.push(Route::new("/targets", targets));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
@@ -186,12 +201,14 @@ impl Gateway {
         log_agent.prepare(&plan)?;
         let memory = settings.memory;
         allocator::keep_within(memory);
+        let scrapables = mem::take(&mut cluster.scrapables);
         let pods = Arc::new(PodList::new(cluster));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
-        metric_agent.scrape_for(&plan, engine.inlet())?;
-        Ok(Self { engine, pods, log_agent, metric_agent, args, watches, log_outputs, memory })
+        metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
+        runtime_metrics.make_for(&plan, state, &engine.inlet());
+        Ok(Self { engine, pods, log_agent, metric_agent, runtime_metrics, args, watches, log_outputs, memory })
     }
 
     /// From now on, a signal finds a gateway that can be ended in good order.
@@ -226,10 +243,17 @@ impl Gateway {
         };
         tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
         // What is read already is waited for, as it is for clients.
-        let (stopped, ()) = tokio::join!(self.engine.shutdown(signals.next()), async {
-            tokio::join!(self.log_agent.stop(), self.metric_agent.stop());
-        });
+        let hurry = signals.next().shared();
+        let agents = async {
+            tokio::join!(self.log_agent.stop(), self.metric_agent.stop(), self.runtime_metrics.stop());
+        };
+        let patience = self.args.drain_timeout + LAST_READS;
+        let (stopped, have_ended) =
+            tokio::join!(self.engine.shutdown(hurry.clone()), is_done_within(patience, hurry, agents));
         stopped.books.iter().for_each(report);
+        if !have_ended {
+            tracing::warn!("the end of reading was not waited for: some lines of containers may be sent again");
+        }
         if !stopped.in_order {
             bail!("ended by a second signal before everything under way was finished");
         }
@@ -239,9 +263,9 @@ impl Gateway {
     /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
     async fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
-            Ok(Loaded { plan, cluster, log_outputs, .. }) => match self.take_up(&plan).await {
+            Ok(Loaded { plan, cluster, state, log_outputs, .. }) => match self.take_up(&plan, cluster).await {
                 Ok(Changes { added, changed, removed, .. }) => {
-                    self.pods.replace(cluster, &self.log_agent.pods_in_use());
+                    self.runtime_metrics.make_for(&plan, state, &self.engine.inlet());
                     self.log_outputs = log_outputs;
                     let names =
                         |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
@@ -263,7 +287,7 @@ impl Gateway {
     }
 
     /// Makes the process do what the pipelines of the plan ask for.
-    async fn take_up(&mut self, plan: &Plan) -> anyhow::Result<Changes> {
+    async fn take_up(&mut self, plan: &Plan, mut cluster: ClusterFacts) -> anyhow::Result<Changes> {
         let (ports, wanted) = match self.begin(plan).await {
             Ok(begun) => begun,
             Err(error) => {
@@ -283,7 +307,10 @@ impl Gateway {
             tracing::info!(grpc = grpc.map(display), http = http.map(display), "the OTLP ports are open");
         }
         let changes = taken_up?;
-        self.metric_agent.scrape_for(plan, self.engine.inlet())?;
+        let scrapables = mem::take(&mut cluster.scrapables);
+        let in_use = self.log_agent.pods_in_use().into_iter().chain(self.metric_agent.pods_in_use());
+        self.pods.replace(cluster, &in_use.collect());
+        self.metric_agent.scrape_for(plan, &scrapables, self.engine.inlet())?;
         Ok(changes)
     }
 
@@ -383,6 +410,10 @@ fn report((pipeline, books): &(PipelineId, BookFigures)) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use tokio::time::Instant;
+
     use super::*;
 
     /// A process that is busy sees both at once.
@@ -391,6 +422,17 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(unless(async {}, async { 7 }).await, Some(7));
         }
-        assert_eq!(unless(async {}, std::future::pending::<u8>()).await, None);
+        assert_eq!(unless(async {}, pending::<u8>()).await, None);
+    }
+
+    /// An agent may wait for a disk that hangs, or for a page that takes long to read.
+    #[tokio::test(start_paused = true)]
+    async fn agents_are_waited_for_as_long_as_they_may_take_and_not_when_there_is_a_hurry() {
+        let (began, patience) = (Instant::now(), Duration::from_secs(22));
+        assert!(is_done_within(patience, pending(), async {}).await);
+        assert!(!is_done_within(patience, async {}, pending()).await);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(!is_done_within(patience, pending(), pending()).await);
+        assert_eq!(began.elapsed().as_secs(), 22);
     }
 }

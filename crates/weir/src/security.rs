@@ -44,7 +44,7 @@ pub(crate) fn files(args: &RunArgs) -> Vec<PathBuf> {
 }
 
 /// One token on each line, so that a new one can be added before the old one goes. None without a file.
-fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<Vec<Secret>> {
+pub(crate) fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<Vec<Secret>> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let text = text(file, flag)?;
     let tokens: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -9,10 +9,19 @@ from .process import Lab
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
 _VENV = Path(__file__).resolve().parents[3] / ".venv"
 
+def java(program: str) -> list[str | Path]:
+    """Starts one of the programs in Java."""
+    return ["java", "-cp", f"{_VENV / 'java' / 'classes'}:{_VENV / 'java' / 'lib' / '*'}", program]
+
+
+# Writes pages in protobuf.
+GO_PAGES = _VENV / "go" / "pages"
+
+
 _COMMANDS: dict[str, list[str | Path]] = {
     "python": [sys.executable, PROGRAMS / "python" / "client.py"],
     "node": ["node", PROGRAMS / "node" / "client.js"],
-    "java": ["java", "-cp", f"{_VENV / 'java' / 'classes'}:{_VENV / 'java' / 'lib' / '*'}", "Client"],
+    "java": java("Client"),
 }
 
 NODE_ENVIRONMENT = {"NODE_PATH": str(_VENV / "node" / "node_modules")}

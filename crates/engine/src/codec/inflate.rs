@@ -11,13 +11,23 @@ use crate::budget::Permit;
 
 /// Why a compressed body was not taken.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InflateError {
+pub enum InflateError {
+    /// It is not what its encoding says.
     #[error("cannot decompress the request: {0}")]
     Corrupt(io::Error),
+    /// It becomes too large.
     #[error("request too large: more than {limit} bytes when decompressed, which is the limit; send smaller batches")]
-    TooLarge { limit: usize },
+    TooLarge {
+        /// Bytes at most.
+        limit: usize,
+    },
+    /// It becomes too large for its size.
     #[error("the request decompresses to more than {limit} times its size, which is the limit")]
-    TooDense { limit: usize },
+    TooDense {
+        /// Times its size at most.
+        limit: usize,
+    },
+    /// There is no memory for what it becomes.
     #[error("no memory left to decompress the request")]
     NoMemory,
 }

@@ -15,6 +15,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -22,6 +23,7 @@ use weir_plan::Protocol;
 
 use super::body::Chunks;
 use super::dial::{Addresses, Connector, Dial};
+use super::ends::unless_ended;
 use super::{Outcome, PING_INTERVAL, PING_TIMEOUT, RetryKind};
 use crate::legible;
 
@@ -109,13 +111,15 @@ impl Connections {
     pub(super) async fn request(&self, request: Request<Chunks>) -> Result<(Response<Incoming>, Passage), Outcome> {
         let unreachable = |message| Outcome::Retry { kind: RetryKind::Unreachable, hint: None, message };
         let passage = self.lanes().await.map_err(unreachable)?.passage();
-        match passage.client().request(request.map(Full::new)).await {
-            Ok(response) => Ok((response, passage)),
-            Err(error) => {
-                let kind = if error.is_connect() { RetryKind::Unreachable } else { RetryKind::Answered };
-                Err(Outcome::Retry { kind, hint: None, message: legible::with_causes(&error) })
-            }
-        }
+        let mut request = request.map(Full::new);
+        let connection = capture_connection(&mut request);
+        let failed = match unless_ended(passage.client().request(request), connection).await {
+            Some(Ok(response)) => return Ok((response, passage)),
+            Some(Err(error)) if error.is_connect() => return Err(unreachable(legible::with_causes(&error))),
+            Some(Err(error)) => legible::with_causes(&error),
+            None => "the connection ended without an answer".to_owned(),
+        };
+        Err(Outcome::Retry { kind: RetryKind::Answered, hint: None, message: failed })
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Arc<Lanes>>> {

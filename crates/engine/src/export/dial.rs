@@ -31,6 +31,7 @@ use tower_service::Service;
 
 use super::answer_heads::AnswerHeads;
 use super::coalesce;
+use super::ends::Ending;
 use super::proxy::{self, Proxy, Way};
 use super::resolve::{self, Resolve};
 use super::{ANSWER_TIMEOUT, PING_INTERVAL};
@@ -51,7 +52,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 /// To the backend.
-type Stream = TokioIo<AnswerHeads<TokioIo<MaybeHttpsStream<Near>>>>;
+type Stream = Ending<TokioIo<AnswerHeads<TokioIo<MaybeHttpsStream<Near>>>>>;
 
 /// How connections to one destination are made.
 #[derive(Debug)]
@@ -152,7 +153,8 @@ impl Connector {
         let which = |cause: BoxError| {
             if among_others { format!("{address}: {}", with_causes(cause.as_ref())).into() } else { cause }
         };
-        (index, connected.map(|stream| TokioIo::new(AnswerHeads::new(TokioIo::new(stream)))).map_err(which))
+        let stream = |tls| Ending::new(TokioIo::new(AnswerHeads::new(TokioIo::new(tls))));
+        (index, connected.map(stream).map_err(which))
     }
 
     async fn reach(

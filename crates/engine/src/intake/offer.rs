@@ -45,10 +45,19 @@ impl Offer {
     /// must not be converted again when it returns.
     pub(super) fn keep_conversion(&mut self) {
         if let Some(conversion) = self.conversion.take()
-            && !self.obligations.iter().any(|obligation| obligation.was_withdrawn())
+            && !self.was_withdrawn()
         {
             self.reliance = conversion.keep();
         }
+    }
+
+    fn was_withdrawn(&self) -> bool {
+        self.obligations.iter().any(|obligation| obligation.was_withdrawn())
+    }
+
+    /// Whether the pipeline has all that it takes of the request, and nothing that it relies on is missing.
+    pub(super) fn is_secured(&self) -> bool {
+        !self.was_withdrawn() && self.reliance.as_ref().is_none_or(|reliance| reliance.holds() == Some(true))
     }
 
     /// The request is answered. What rules removed enters the books once the client has been told OK.

@@ -10,8 +10,8 @@ use weir_plan::{Input, RecordShape, Signal};
 
 use super::select::{Part, Selected, Selection};
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
-use crate::buffer::Buffer;
-use crate::inlet::{InputKind, Request, Verdict};
+use crate::buffer::Body;
+use crate::inlet::{Added, InputKind, Request, Verdict};
 use crate::preview::Step;
 use crate::rules::{Processed, Removed, Rules};
 
@@ -78,8 +78,12 @@ impl Enriched {
         let purse = Purse::new(budget, request.body.len());
         // One for both, because the facts about the sender may change meanwhile.
         let arrival = enricher.arrival(request.origin.peer, request.unix_nanos);
-        let is_raw = matches!(request.origin.input, InputKind::ContainerLogs(RecordShape::Raw, _));
-        let arrival = if is_raw { arrival.raw() } else { arrival };
+        let arrival = match request.origin.input {
+            InputKind::ContainerLogs(RecordShape::Raw, _) => arrival.raw(),
+            InputKind::Runtime(_, Added::OfCluster) => arrival.of_cluster(),
+            InputKind::Istio => arrival.of_istio(),
+            _ => arrival,
+        };
         let enrich = |noise, purse| enrich(&request, &arrival, enricher, noise, purse);
         let (made, noise) = enrich(Noise::Drop, purse)?;
         let keep = match noise > 0 && keeps_noise {
@@ -192,7 +196,7 @@ impl Made {
     }
 
     /// Makes the changes, in place where that is possible.
-    fn apply(self, mut body: Buffer, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
+    fn apply(self, mut body: Body, purse: Purse<'_>) -> Result<Bytes, Unprepared> {
         match self {
             Self::Nothing => Ok(body.into_bytes()),
             Self::Front { bytes, until, .. } if body.replace_front(until, &bytes) => Ok(body.into_bytes()),

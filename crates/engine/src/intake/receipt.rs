@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Intake;
 use super::offer::{Offer, Place};
 use crate::budget::ROOM_CHECK;
-use crate::inlet::{Obstacle, Verdict, retry_after};
+use crate::inlet::{Obstacle, Secured, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::store::Store;
@@ -40,17 +40,32 @@ pub(super) struct Receipt<'a> {
 }
 
 impl Receipt<'_> {
-    pub(super) async fn verdict(mut self) -> Verdict {
+    /// Pipelines that have the request are added to `secured`, if the source keeps that in mind.
+    pub(super) async fn verdict(mut self, secured: Option<&mut Secured>) -> Verdict {
         let deadline = Instant::now() + self.intake.spill_after + OTHERS_PATIENCE;
         let obstacle = self.secure().await;
         // Now, so that requests that rely on it need not wait for requests that it relies on.
         self.offers.iter_mut().for_each(Offer::keep_conversion);
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
-        self.offers.iter_mut().for_each(|offer| offer.answered(refused));
+        self.answer(refused, secured);
         match refused {
             true => Verdict::Refused(if withdrawn { obstacle } else { Obstacle::Repeated }, retry_after()),
             false => Verdict::Secured,
+        }
+    }
+
+    /// The source has its answer. Pipelines that it does not offer a refused request again are done with it.
+    fn answer(&mut self, refused: bool, mut secured: Option<&mut Secured>) {
+        for offer in &mut self.offers {
+            let is_done = match &mut secured {
+                Some(secured) if refused && offer.is_secured() => {
+                    secured.add(&offer.pipeline.account.id);
+                    true
+                }
+                _ => !refused,
+            };
+            offer.answered(!is_done);
         }
     }
 

@@ -7,7 +7,9 @@ use std::ops::Range;
 use weir_otlp::common::{AnyValue, Message, Resource};
 use weir_otlp::field::{request, resource_data};
 use weir_otlp::{Signal, count};
-use weir_plan::{Input, Multiline, OtlpInput, PrometheusInput, RecordShape, Selector};
+use weir_plan::{
+    Input, IstioInput, Multiline, OtlpInput, PrometheusInput, RecordShape, RuntimeInput, RuntimeMetrics, Selector,
+};
 
 use crate::inlet::InputKind;
 
@@ -20,6 +22,12 @@ pub(crate) struct Selection {
     container_logs: Option<ContainerLogs>,
     /// Of what is scraped.
     prometheus: Option<Scraped>,
+    /// Of what is scraped from Istio's proxies.
+    istio: Option<Scraped>,
+    /// Of metrics of nodes and workloads.
+    runtime: Option<Runtime>,
+    /// Of the status of resources: all of it.
+    status: Option<Resources>,
     pub(crate) drop_noise: bool,
 }
 
@@ -41,6 +49,13 @@ struct ContainerLogs {
 struct Scraped {
     resources: Resources,
     diagnostics: bool,
+    envoy: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Runtime {
+    resources: Resources,
+    metrics: RuntimeMetrics,
 }
 
 #[derive(Debug, Clone)]
@@ -71,8 +86,7 @@ pub(crate) struct Part {
 
 impl Selection {
     pub(crate) fn new(input: &Input) -> Self {
-        let otlp =
-            |input: &OtlpInput| Resources { namespaces: Wanted::new(&input.namespaces), containers: Wanted::All };
+        let otlp = |input: &OtlpInput| Resources::in_namespaces(&input.namespaces);
         let container_logs = |input: &weir_plan::ContainerLogs| ContainerLogs {
             resources: Resources {
                 namespaces: Wanted::new(&input.namespaces),
@@ -82,12 +96,25 @@ impl Selection {
             multiline: input.multiline,
         };
         let prometheus = |input: &PrometheusInput| Scraped {
-            resources: Resources { namespaces: Wanted::new(&input.namespaces), containers: Wanted::All },
+            resources: Resources::in_namespaces(&input.namespaces),
             diagnostics: input.diagnostic_metrics,
+            envoy: false,
+        };
+        let istio = |input: &IstioInput| Scraped {
+            resources: Resources::in_namespaces(&input.namespaces),
+            diagnostics: input.diagnostic_metrics,
+            envoy: input.envoy_metrics,
+        };
+        let runtime = |input: &RuntimeInput| Runtime {
+            resources: Resources::in_namespaces(&input.namespaces),
+            metrics: input.metrics,
         };
         Self {
             otlp: input.otlp.as_ref().map(otlp),
             prometheus: input.prometheus.as_ref().map(prometheus),
+            istio: input.istio.as_ref().map(istio),
+            runtime: input.runtime.as_ref().map(runtime),
+            status: Some(Resources { namespaces: Wanted::All, containers: Wanted::All }),
             container_logs: input.container_logs.as_ref().map(container_logs),
             drop_noise: input.drop_istio_noise,
         }
@@ -95,12 +122,21 @@ impl Selection {
 
     /// Of a pipeline that takes no requests.
     pub(crate) fn nothing() -> Self {
-        Self { otlp: None, container_logs: None, prometheus: None, drop_noise: false }
+        Self {
+            otlp: None,
+            container_logs: None,
+            prometheus: None,
+            istio: None,
+            runtime: None,
+            status: None,
+            drop_noise: false,
+        }
     }
 
-    /// Whether there is an input that it takes from.
+    /// Whether there is an input that it takes from, apart from the status of resources.
     pub(crate) fn takes_anything(&self) -> bool {
-        self.otlp.is_some() || self.container_logs.is_some() || self.prometheus.is_some()
+        let is_scraping = self.prometheus.is_some() || self.istio.is_some();
+        self.otlp.is_some() || self.container_logs.is_some() || is_scraping || self.runtime.is_some()
     }
 
     /// Whether it takes from this input.
@@ -116,13 +152,21 @@ impl Selection {
                 let logs = self.container_logs.as_ref()?;
                 (logs.shape == shape && logs.multiline == multiline).then_some(&logs.resources)
             }
-            InputKind::Prometheus => self.prometheus.as_ref().map(|scraped| &scraped.resources),
-            InputKind::PrometheusDiagnostics => {
-                self.prometheus.as_ref().filter(|scraped| scraped.diagnostics).map(|scraped| &scraped.resources)
+            InputKind::Prometheus => scraped(self.prometheus.as_ref(), |_| true),
+            InputKind::PrometheusDiagnostics => scraped(self.prometheus.as_ref(), |wanted| wanted.diagnostics),
+            InputKind::Istio => scraped(self.istio.as_ref(), |_| true),
+            InputKind::IstioDiagnostics => scraped(self.istio.as_ref(), |wanted| wanted.diagnostics),
+            InputKind::Envoy => scraped(self.istio.as_ref(), |wanted| wanted.envoy),
+            InputKind::Runtime(metrics, _) => {
+                self.runtime.as_ref().filter(|runtime| runtime.metrics == metrics).map(|runtime| &runtime.resources)
             }
-            // Plans have these inputs, but nothing collects for them yet.
-            InputKind::Runtime | InputKind::Istio => None,
+            InputKind::ResourceStatus => self.status.as_ref(),
         }
+    }
+
+    /// Whether it takes metrics of Istio's proxies from some namespaces only, so that not all noise in them is its own.
+    pub(crate) fn takes_some_proxies(&self) -> bool {
+        self.istio.as_ref().is_some_and(|istio| !istio.resources.are_all())
     }
 
     /// Whether it takes only some resources of what clients push. A request of container logs is of one container.
@@ -140,16 +184,16 @@ impl Selection {
         let (mut taken, mut part) = (0, Part { items: 0, span: 0..0, bytes: 0 });
         for range in wanted.of(request) {
             let start = if taken == 0 { range.start } else { part.span.start };
-            part.items += u64::from(count(signal, &request[range.clone()]));
             part.bytes += range.len();
             part.span = start..range.end;
             taken += 1;
         }
-        match part.items {
-            _ if taken == resources => Selected::All,
-            0 => Selected::Nothing,
-            _ => Selected::Some(part),
+        // Nothing is counted where that is known.
+        if taken == resources {
+            return Selected::All;
         }
+        part.items = wanted.of(request).map(|range| u64::from(count(signal, &request[range]))).sum();
+        if part.items == 0 { Selected::Nothing } else { Selected::Some(part) }
     }
 
     /// Where the resources are that the pipeline takes of a request from this input. They are searched for each time,
@@ -159,7 +203,16 @@ impl Selection {
     }
 }
 
+/// What is taken of a scraped input, if it is wanted.
+fn scraped(input: Option<&Scraped>, is_wanted: impl Fn(&Scraped) -> bool) -> Option<&Resources> {
+    input.filter(|scraped| is_wanted(scraped)).map(|scraped| &scraped.resources)
+}
+
 impl Resources {
+    fn in_namespaces(namespaces: &Selector) -> Self {
+        Self { namespaces: Wanted::new(namespaces), containers: Wanted::All }
+    }
+
     fn are_all(&self) -> bool {
         matches!((&self.namespaces, &self.containers), (Wanted::All, Wanted::All))
     }

@@ -95,7 +95,7 @@ fn whoever_waits_for_a_long_conversion_keeps_no_worker_from_serving_others() {
     let routes = intake.routes();
     let accept = |metrics| {
         let (intake, request) = (Arc::clone(&intake), request(&intake, metrics));
-        runtime.spawn(async move { intake.accept(request).await })
+        runtime.spawn(async move { intake.accept(request, None).await })
     };
     let converter = routes.deltas().next().unwrap().1.converter();
     let clients = [accept(HEAVY_BYTES / METRIC.len() + 1), accept(1)];
@@ -134,7 +134,7 @@ impl Backend for Choosy {
 
 /// What the backend is sent for a request, until it has all of that.
 async fn deliver(intake: &Intake, request: Request, backend: &Choosy) -> Vec<usize> {
-    assert_eq!(intake.accept(request).await, Verdict::Secured);
+    assert_eq!(intake.accept(request, None).await, Verdict::Secured);
     // The client may be answered before, with its data held.
     while intake.books()[0].1.pending > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;

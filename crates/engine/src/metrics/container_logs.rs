@@ -7,7 +7,7 @@ use crate::view::{ContainerLogFigures, Snapshot};
 
 /// The one sample of a metric, where container logs are read.
 fn if_read<'a>(snapshot: &'a Snapshot, read: impl Fn(&'a ContainerLogFigures) -> Value<'a>) -> Samples<'a> {
-    match &snapshot.container_logs {
+    match &snapshot.sources.container_logs {
         Some(figures) => one(read(figures)),
         None => Box::new(std::iter::empty()),
     }
@@ -18,7 +18,7 @@ fn each_if_read<'a>(
     snapshot: &'a Snapshot,
     read: fn(&'a ContainerLogFigures) -> &'a Vec<(&'static str, u64)>,
 ) -> Samples<'a> {
-    let kinds = snapshot.container_logs.iter().flat_map(read);
+    let kinds = snapshot.sources.container_logs.iter().flat_map(read);
     Box::new(kinds.map(|(kind, count)| (vec![(*kind).into()], (*count).into())))
 }
 

@@ -63,7 +63,10 @@ impl Ledger {
         // Which pipelines there are is seen before anything is waited for.
         let pipelines = intake.pipelines().iter().fold(0, |mask, pipeline| mask | 1 << number_of(&pipeline.account.id));
         let origin = Origin::of(InputKind::Otlp);
-        match intake.accept(Request { signal: Signal::Traces, body, items, origin, unix_nanos: 0 }).await {
+        match intake
+            .accept(Request { signal: Signal::Traces, body: body.into(), items, origin, unix_nanos: 0 }, None)
+            .await
+        {
             Verdict::Secured => {
                 self.acknowledged.lock().unwrap().extend(ids.into_iter().map(|id| (id, pipelines)));
             }

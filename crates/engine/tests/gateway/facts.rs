@@ -24,7 +24,8 @@ fn facts(name: &str, namespace: &str) -> ClusterFacts {
         labels: BTreeMap::from([("app.kubernetes.io/name".into(), name.into())]),
         ..Pod::default()
     };
-    ClusterFacts { cluster: Cluster { uid: Some(name.into()), cloud_provider: None }, pods: vec![pod] }
+    let cluster = Cluster { uid: Some(name.into()), cloud_provider: None };
+    ClusterFacts { cluster, pods: vec![pod], ..ClusterFacts::default() }
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use weir_engine::Histogram;
 use weir_engine::Settings;
-use weir_engine::view::ContainerLogFigures;
+use weir_engine::view::{ContainerLogFigures, ScrapeFigures, SourceFigures};
 use weir_plan::Signal;
 use weir_testkit::clients::{ids, request, send_singly};
 use weir_testkit::data_dir::DataDir;
@@ -137,6 +138,24 @@ async fn scraped(gateway: &Gateway) -> Documented {
     metrics
 }
 
+/// Something of everything.
+fn of_sources() -> SourceFigures {
+    let (odd, lost_bytes) = (vec![("cut", 1)], vec![("removed", 1)]);
+    let container_logs = Some(ContainerLogFigures { odd, lost_bytes, ..ContainerLogFigures::default() });
+    let scrapes = ScrapeFigures {
+        job: "static".to_owned(),
+        targets: vec![("up", 1)],
+        dropped_targets: 1,
+        forgotten_targets: 1,
+        scrapes: vec![("ok", 1)],
+        durations: Histogram::default().figures(),
+        bytes: 1,
+        samples: 1,
+        lost: vec![("no_room", 1)],
+    };
+    SourceFigures { container_logs, scrapes: vec![scrapes], runtime_lost: BTreeMap::from([("no_room", 1)]) }
+}
+
 /// Every metric that there is, with its type and labels, in both directions.
 #[tokio::test]
 async fn the_documentation_has_the_metrics_of_a_scrape() {
@@ -156,8 +175,7 @@ async fn the_documentation_has_the_metrics_of_a_scrape() {
     let point = frame(&counter(1, 1), false);
     assert_eq!(client.call(Signal::Metrics.grpc_method(), None, point).await.code, OK);
     gateway.engine.reload(&configuration(&stays).plan).unwrap();
-    let (odd, lost_bytes) = (vec![("cut", 1)], vec![("removed", 1)]);
-    gateway.engine.inlet().report(ContainerLogFigures { odd, lost_bytes, ..ContainerLogFigures::default() });
+    gateway.engine.inlet().report(|figures| *figures = of_sources());
     let wanted = documented();
     eventually("something of everything has happened", async || scraped(&gateway).await.len() >= wanted.len()).await;
     assert_eq!(scraped(&gateway).await, wanted);

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use weir_engine::settings::{Admin, MEMORY_MIN};
 use weir_engine::{
-    Addresses, BookFigures, Engine, Inlet, InputKind, Origin, Permit, Request, Settings, Unfit, Verdict,
+    Addresses, BookFigures, Engine, Inlet, InputKind, Origin, Permit, Request, Secured, Settings, Unfit, Verdict,
 };
 use weir_loadtest::sink::Sink;
-use weir_plan::{Plan, Signal};
+use weir_plan::{Backlog, Overflow, Pipeline, Plan, Signal};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 use weir_testkit::{eventually, in_time, payload};
@@ -19,10 +20,14 @@ const NOWHERE: Addresses = Addresses { grpc: None, http: None, metrics: None, he
 
 /// An engine without a socket, and a pipeline to a backend.
 async fn engine(sink: &Sink, settings: Settings) -> Engine {
+    engine_of(vec![pipeline("backend", sink.grpc)], settings).await
+}
+
+async fn engine_of(pipelines: Vec<Pipeline>, settings: Settings) -> Engine {
     let admin = Admin { port: None, ..Admin::default() };
     let settings =
         Settings { grpc_port: None, http_port: None, metrics_port: None, health_port: None, admin, ..settings };
-    let plan = Plan { pipelines: vec![pipeline("backend", sink.grpc)], ..Plan::default() };
+    let plan = Plan { pipelines, ..Plan::default() };
     let engine = Engine::start(&plan, no_pods(), settings).await.unwrap();
     assert_eq!(engine.addresses(), NOWHERE);
     engine
@@ -68,6 +73,26 @@ async fn what_a_source_offers_arrives_and_is_in_the_books() {
     assert_eq!((stopped.pending, stopped.dropped.len()), (0, 0), "{stopped:?}");
     let late = offer(&inlet, payload::encoded(101, 1, 10)).await;
     assert!(matches!(late, Verdict::Refused(..)), "{late:?}");
+}
+
+/// As when it was refused. Nothing of it is copied.
+#[tokio::test]
+async fn what_a_source_has_made_may_be_offered_again() {
+    let sink = sink("{}").await;
+    let engine = engine(&sink, settings()).await;
+    let inlet = engine.inlet();
+    let bytes = payload::encoded(1, 100, 10);
+    let permit = inlet.reserve(bytes.capacity()).await.unwrap();
+    let bytes = permit.pays_for(bytes);
+    for _ in 0..2 {
+        let request = Request::made(Signal::Traces, bytes.clone(), 100, Origin::of(InputKind::Otlp));
+        assert_eq!(in_time("an answer", inlet.offer(request)).await, Verdict::Secured);
+    }
+    assert_eq!((books(&engine).accepted, books(&engine).delivered), (200, 200));
+    drop(bytes);
+    let all = inlet.memory() - Permit::OVERHEAD_BYTES;
+    eventually("nobody keeps what is delivered", async || inlet.reserve(all).await.is_some()).await;
+    stop(engine).await;
 }
 
 /// The memory is that which clients' requests have, and a source that finds none is told so.
@@ -135,4 +160,46 @@ async fn what_no_backend_takes_is_kept_for_the_next_process() {
     eventually("it is done with", async || books(&restarted).pending == 0).await;
     assert_eq!((books(&restarted).recovered, books(&restarted).delivered), (100, 100));
     dir.becomes_empty().await;
+}
+
+/// A pipeline that is full refuses it, time after time.
+#[tokio::test]
+async fn what_is_offered_again_goes_to_those_who_do_not_have_it() {
+    let (dir, healthy, full) = (DataDir::new(), sink("{}").await, sink(DOWN).await);
+    let backlog = Backlog { max_bytes: 1 << 20, overflow: Overflow::Refuse, ..Backlog::default() };
+    let pipelines = vec![pipeline("healthy", healthy.grpc), Pipeline { backlog, ..pipeline("full", full.grpc) }];
+    let settings = Settings { spill_after: Duration::from_millis(5), ..on_disk(&dir).await };
+    let engine = engine_of(pipelines, settings).await;
+    let (inlet, mut id) = (engine.inlet(), 0);
+    let made = async |id| {
+        let bytes = payload::encoded(id, 1, 200_000);
+        let permit = inlet.reserve(bytes.capacity()).await.unwrap();
+        permit.pays_for(bytes)
+    };
+    let request = |bytes: &Bytes| Request::made(Signal::Traces, bytes.clone(), 1, Origin::of(InputKind::Otlp));
+    let (bytes, mut secured) = loop {
+        id += 1;
+        assert!(id < 1000, "never refused");
+        let (bytes, mut secured) = (made(id).await, Secured::default());
+        match in_time("an answer", inlet.offer_again(request(&bytes), &mut secured)).await {
+            Verdict::Secured => {}
+            Verdict::Refused(..) => break (bytes, secured),
+            other => panic!("{other:?}"),
+        }
+    };
+    for _ in 0..3 {
+        let again = in_time("an answer", inlet.offer_again(request(&bytes), &mut secured)).await;
+        assert!(matches!(again, Verdict::Refused(..)), "{again:?}");
+    }
+    assert_eq!(arrived(&healthy), (1..=id).collect::<Vec<_>>(), "each once");
+    full.set_faults(faults("{}"));
+    eventually("there is room again", async || {
+        inlet.offer_again(request(&bytes), &mut secured).await == Verdict::Secured
+    })
+    .await;
+    assert_eq!(arrived(&healthy), (1..=id).collect::<Vec<_>>(), "still once");
+    eventually("all arrives", async || arrived(&full) == (1..=id).collect::<Vec<_>>()).await;
+    let books = || engine.books().into_iter().map(|(_, books)| books).collect::<Vec<_>>();
+    eventually("it is in the books", async || books().iter().all(|books| books.pending == 0)).await;
+    assert_eq!(books()[0].delivered, id, "each once");
 }

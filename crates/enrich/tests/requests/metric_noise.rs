@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryDataPoint,
 };
 use prost::Message as _;
-use weir_enrich::{Noise, metric_noise};
+use weir_enrich::Noise;
 use weir_otlp::Signal;
 use weir_otlp::splice::splice;
 
@@ -57,7 +57,9 @@ fn request(scopes: Vec<Vec<Metric>>) -> ExportMetricsServiceRequest {
 
 fn check(before: &ExportMetricsServiceRequest, after: &ExportMetricsServiceRequest, noise: u32) {
     let bytes = before.encode_to_vec();
-    let changes = metric_noise(&bytes, ROOM).unwrap();
+    let enricher = enricher(&legacy(), &[]);
+    let arrival = enricher.arrival(None, 0).of_istio();
+    let changes = enricher.edits(Signal::Metrics, &bytes, &arrival, Noise::Drop, ROOM).unwrap();
     assert_eq!((changes.noise, changes.edits.is_empty()), (noise, noise == 0));
     let spliced = splice(Signal::Metrics, &bytes, changes.edits).unwrap();
     assert_eq!(ExportMetricsServiceRequest::decode(&spliced[..]).unwrap(), *after);

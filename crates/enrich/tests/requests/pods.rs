@@ -12,8 +12,8 @@ use weir_otlp::splice::splice;
 use weir_plan::{Enrichment, Pod, PodLabels, Secret, ServiceEnrichment, WorkloadKind};
 
 use crate::support::{
-    NOW, Pairs, ROOM, cart, enrich, enriched_resource, facts, full_enrichment, legacy, logs, resource_pairs, strings,
-    traces, workload,
+    NOW, Pairs, ROOM, cart, enrich, enriched_resource, enricher, facts, full_enrichment, legacy, logs, resource_pairs,
+    strings, traces, workload,
 };
 
 const LEGACY: ServiceEnrichment = ServiceEnrichment::KymaLegacy;
@@ -110,6 +110,28 @@ fn without_a_pod_the_node_gives_what_it_has() {
     assert_eq!(enriched(own), strings::<Vec<_>>(expected));
     let other: Pairs<'_> = &[("k8s.node.name", "node-2"), ("service.name", "mine")];
     assert_eq!(enriched(other), strings::<Vec<_>>(other));
+}
+
+/// Metrics of nodes and workloads are of no pod, and have no service.
+#[test]
+fn what_is_only_of_the_cluster_gets_nothing_else() {
+    let own: Pairs<'_> = &[("k8s.node.name", "node-1"), ("k8s.pod.uid", "uid-of-cart"), ("kyma.input", "runtime")];
+    let expected: Pairs<'_> = &[
+        ("cloud.provider", "sap"),
+        ("k8s.cluster.name", "prod"),
+        ("k8s.cluster.uid", "uid-of-kube-system"),
+        own[0],
+        own[1],
+    ];
+    for mode in [LEGACY, ServiceEnrichment::Otel] {
+        let enricher = enricher(&full_enrichment(mode), &[cart()]);
+        let arrival = enricher.arrival(Some("10.0.0.1".parse().unwrap()), NOW).of_cluster();
+        let request = traces(own, &[&[]]).encode_to_vec();
+        let changes = enricher.edits(Signal::Traces, &request, &arrival, Noise::Drop, ROOM).unwrap();
+        let enriched = splice(Signal::Traces, &request, changes.edits).unwrap();
+        let enriched = ExportTraceServiceRequest::decode(&enriched[..]).unwrap();
+        assert_eq!(resource_pairs(enriched.resource_spans[0].resource.as_ref()), strings::<Vec<_>>(expected));
+    }
 }
 
 /// ENRICH-1

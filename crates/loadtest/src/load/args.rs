@@ -8,6 +8,7 @@ use weir_units::{parse_duration, parse_positive_duration};
 
 use super::log_files::LogFilesArgs;
 use super::payload::ShapeArgs;
+use super::scrape_targets::ScrapeTargetsArgs;
 use crate::codec::Compression;
 use crate::flags::Interval;
 use crate::signal::Signal;
@@ -19,6 +20,7 @@ Examples:
   weir load metrics --producers 2000 --push-interval 30s
   weir load logs --rate 1000 --size 2000
   weir load log-files /var/log/pods --containers 10 --rate 1000 --rotate-size 10MiB --manifest lines.json
+  weir load scrape-targets --targets 20 --metrics 1000 --series 10
   weir load traces --http --endpoint 127.0.0.1:4318 --items 10000 --batch 10 --attributes 5";
 
 /// Generate telemetry and send it to an OTLP endpoint.
@@ -42,6 +44,8 @@ pub struct LoadArgs {
 pub enum LoadCommand {
     /// Write log files of containers as the kubelet and the runtime do; count what an agent made of them
     LogFiles(Box<LogFilesArgs>),
+    /// Serve pages of metrics to be scraped, as many targets do
+    ScrapeTargets(Box<ScrapeTargetsArgs>),
 }
 
 /// Where to send what, and how fast.

@@ -9,8 +9,8 @@ use weir_units::{parse_duration, parse_positive_duration, parse_positive_size, p
 
 use super::config::{Annotation, Output, RecordFormat};
 use super::processing::Processing;
-use super::script::{self, Absence, Ending, KillPlan, Script, Variant};
-use super::writer;
+use super::script::{self, Absence, Backpressure, Ending, KillPlan, Script, Variant};
+use super::{SystemKind, pages, writer};
 use crate::codec::Compression;
 use crate::load::Offered;
 use crate::load::payload::{Shape, ShapeArgs};
@@ -30,6 +30,10 @@ Examples:
   weir loadtest -t logagent --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t logagent --scenario rotation
   weir loadtest -t logs-fluentbit -m true -b true
+  weir loadtest -t metricagent -d 5m
+  weir loadtest -t metricagent -b true --backpressure-percent 70
+  weir loadtest -t metricagent --scrape-interval 2s --peer vmagent=bench/peers/bin/vmagent
+  weir loadtest -t metricagent --scenario scale --memory 4GiB
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
   weir loadtest -t traces --scenario crash -d 20m --kill-every 1s
@@ -50,10 +54,13 @@ pub struct LoadtestArgs {
     #[arg(short = 'm', long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub multi: bool,
-    /// Back-pressure: backends refuse 70 % of requests with 503 and delay 70 % by one second
+    /// Back-pressure: backends refuse 70 % of requests with 503 and delay 70 % by one second; with -t metricagent, 100 %
     #[arg(short = 'b', long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true", conflicts_with = "scenario")]
     pub backpressure: bool,
+    /// So many percent instead, with -b
+    #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub backpressure_percent: Option<u8>,
     /// Something worse than the four published scenarios
     #[arg(long, value_enum, value_name = "NAME")]
     pub scenario: Option<Hardship>,
@@ -69,6 +76,15 @@ pub struct LoadtestArgs {
     /// One more argument for `weir load log-files`; repeatable, for example --writer-arg=--shape=json
     #[arg(long = "writer-arg", value_name = "ARG", allow_hyphen_values = true)]
     pub writer_arguments: Vec<String>,
+    /// Targets of a metric agent
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub targets: u32,
+    /// How often a metric agent scrapes each target
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_positive_duration)]
+    pub scrape_interval: Duration,
+    /// One more argument for `weir load scrape-targets`; repeatable, for example --page-arg=--churn=10
+    #[arg(long = "page-arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub page_arguments: Vec<String>,
     /// Mean time between two kills in `crash`, or restarts in `restart`; each is half to one and a half times as long
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_duration)]
     pub kill_every: Duration,
@@ -111,9 +127,10 @@ pub struct LoadtestArgs {
     /// Memory each system may use
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_positive_size)]
     pub memory: u64,
-    /// Also test a peer; the only known one is otelcol, an OpenTelemetry Collector 0.158 or newer
-    #[arg(long, value_name = "NAME=PATH")]
-    pub peer: Option<Peer>,
+    /// Also test a peer; repeatable: otelcol, an OpenTelemetry Collector 0.158 or newer; with -t metricagent also vmagent
+    /// and prometheus, as an agent
+    #[arg(long = "peer", value_name = "NAME=PATH")]
+    pub peers: Vec<Peer>,
     /// The Weir to test [default: this program]
     #[arg(long, value_name = "PATH")]
     pub weir: Option<PathBuf>,
@@ -148,6 +165,8 @@ pub enum Test {
     Logagent,
     /// The same, to an HTTP server and in Fluent Bit's records
     LogsFluentbit,
+    /// Samples of pages that targets serve
+    Metricagent,
 }
 
 impl Test {
@@ -159,6 +178,7 @@ impl Test {
             Self::LogsOtel => "logs-otel",
             Self::Logagent => "logagent",
             Self::LogsFluentbit => "logs-fluentbit",
+            Self::Metricagent => "metricagent",
         }
     }
 
@@ -166,8 +186,16 @@ impl Test {
     pub(crate) fn signal(self) -> Signal {
         match self {
             Self::Traces => Signal::Traces,
-            Self::Metrics => Signal::Metrics,
+            Self::Metrics | Self::Metricagent => Signal::Metrics,
             Self::LogsOtel | Self::Logagent | Self::LogsFluentbit => Signal::Logs,
+        }
+    }
+
+    /// How many of a hundred requests were refused and delayed when it was published with back-pressure.
+    fn published_backpressure(self) -> u8 {
+        match self {
+            Self::Traces | Self::Metrics | Self::LogsOtel | Self::Logagent | Self::LogsFluentbit => 70,
+            Self::Metricagent => 100,
         }
     }
 
@@ -192,6 +220,8 @@ pub enum Hardship {
     Rotation,
     /// The pods of the log agent live for 200 ms
     ShortPods,
+    /// Not worse, but more of it: pages of 50,000 series each, a million of 20 targets
+    Scale,
     /// Not worse, but more of it: one to a hundred clients (workers x replicas), each at the rate
     Matrix,
 }
@@ -199,17 +229,29 @@ pub enum Hardship {
 /// A system to compare with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
+    pub(crate) kind: SystemKind,
     pub(crate) program: PathBuf,
 }
+
+impl Peer {
+    /// Its name in results.
+    pub(crate) fn name(&self) -> &'static str {
+        PEERS.iter().find(|(_, kind)| *kind == self.kind).map_or("peer", |(name, _)| name)
+    }
+}
+
+/// What peers are called.
+const PEERS: [(&str, SystemKind); 3] =
+    [("otelcol", SystemKind::Otelcol), ("vmagent", SystemKind::Vmagent), ("prometheus", SystemKind::Prometheus)];
 
 impl std::str::FromStr for Peer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some(("otelcol", path)) if !path.is_empty() => Ok(Self { program: path.into() }),
-            _ => Err(format!("cannot use peer \"{text}\": use otelcol=PATH")),
-        }
+        let wrong = || format!("cannot use peer \"{text}\": use otelcol=PATH, vmagent=PATH or prometheus=PATH");
+        let (name, path) = text.split_once('=').filter(|(_, path)| !path.is_empty()).ok_or_else(wrong)?;
+        let (_, kind) = PEERS.iter().find(|(known, _)| *known == name).ok_or_else(wrong)?;
+        Ok(Self { kind: *kind, program: path.into() })
     }
 }
 
@@ -241,22 +283,34 @@ impl LoadtestArgs {
             self.format.is_none() || self.test == Test::LogsFluentbit,
             "cannot use --format: only -t logs-fluentbit sends records"
         );
+        ensure!(
+            self.backpressure_percent.is_none() || self.backpressure,
+            "cannot use --backpressure-percent without -b: no backend refuses anything"
+        );
         if self.test.reads_files() {
             return writer::agent_script(self).map(|script| vec![script]);
         }
+        if self.test == Test::Metricagent {
+            return pages::agent_script(self).map(|script| vec![script]);
+        }
+        ensure!(
+            self.peers.iter().all(|peer| peer.kind == SystemKind::Otelcol),
+            "cannot use this --peer: it only scrapes; use -t metricagent"
+        );
+        ensure!(self.page_arguments.is_empty(), "cannot use --page-arg: only -t metricagent scrapes pages");
         ensure!(
             self.writer_arguments.is_empty(),
             "cannot use --writer-arg: only -t logagent and logs-fluentbit read files"
         );
         let test = self.test;
         let Some(scenario) = self.scenario else {
-            let variant = Variant { multi: self.multi, backpressure: self.backpressure };
-            return Ok(vec![script::published(test, variant)]);
+            return Ok(vec![script::published(test, self.variant())]);
         };
         Ok(match scenario {
             Hardship::Restart | Hardship::Rotation | Hardship::ShortPods => {
                 bail!("cannot use this scenario with -t {}: it needs -t logagent or logs-fluentbit", test.name())
             }
+            Hardship::Scale => bail!("cannot use this scenario with -t {}: it needs -t metricagent", test.name()),
             Hardship::Outage => vec![script::outage(test, self.outage.unwrap_or_default(), self.multi, self.duration)],
             Hardship::SickNeighbour if self.multi => bail!("cannot use -m: sick-neighbour has three pipelines anyway"),
             Hardship::SickNeighbour => script::sick_neighbour(test).into(),
@@ -265,6 +319,14 @@ impl LoadtestArgs {
             Hardship::Matrix => script::matrix(test),
             Hardship::Crash => vec![script::crash(test, self.kill_plan(Ending::Crash)?, self.multi)],
         })
+    }
+
+    /// Which of the published scenarios.
+    pub(super) fn variant(&self) -> Variant {
+        let published = self.test.published_backpressure();
+        let percent = self.backpressure_percent.unwrap_or(published);
+        let backpressure = Backpressure { percent, is_published: percent == published };
+        Variant { multi: self.multi, backpressure: self.backpressure.then_some(backpressure) }
     }
 
     /// How often to end a process, and how.
@@ -295,7 +357,8 @@ impl LoadtestArgs {
             }
             (Some(Hardship::Matrix), _) | (None, Test::LogsOtel) => Offered::Rate(LOG_RATE),
             (None, Test::Metrics) => Offered::Producers { count: PRODUCERS, every: self.push_interval },
-            (None, Test::Traces | Test::Logagent | Test::LogsFluentbit) => Offered::Maximum,
+            (Some(Hardship::Scale), _)
+            | (None, Test::Traces | Test::Logagent | Test::LogsFluentbit | Test::Metricagent) => Offered::Maximum,
         }
     }
 
@@ -303,7 +366,7 @@ impl LoadtestArgs {
     pub(crate) fn sends(&self) -> Output {
         match self.test {
             Test::LogsFluentbit => Output::Http(self.format.unwrap_or(RecordFormat::Json)),
-            Test::Traces | Test::Metrics | Test::LogsOtel | Test::Logagent => Output::Otlp,
+            Test::Traces | Test::Metrics | Test::LogsOtel | Test::Logagent | Test::Metricagent => Output::Otlp,
         }
     }
 

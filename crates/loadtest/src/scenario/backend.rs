@@ -46,6 +46,9 @@ impl Backend {
         if settings.reads_files {
             arguments.push("--log-lines".to_owned());
         }
+        if settings.scrapes {
+            arguments.push("--scraped".to_owned());
+        }
         if let Some(evidence) = settings.processing.evidence() {
             arguments.extend(["--expect-text".to_owned(), evidence.to_owned()]);
         }
@@ -89,9 +92,9 @@ impl Backend {
         Ok(())
     }
 
-    /// Its counts, without ids.
+    /// Its counts, without ids. A sink with one core answers when it has read the request that it is reading.
     pub(crate) async fn counts(&self) -> anyhow::Result<SinkReport> {
-        decode(&http::get(self.control, "/report").await?)
+        decode(&http::get_long(self.control, "/report").await?)
     }
 
     /// Everything it knows, ids included.

@@ -2,12 +2,14 @@
 
 mod filelog;
 mod otelcol;
+mod scraped;
 mod weir;
 
 use std::path::Path;
 use std::str::FromStr;
 
 pub(crate) use self::otelcol::{batch_size, otelcol};
+pub(crate) use self::scraped::{Scraped, prometheus, vmagent_arguments};
 pub(crate) use self::weir::weir;
 use super::processing::Processing;
 use crate::codec::Compression;
@@ -74,6 +76,8 @@ pub(crate) struct Pipelines<'a> {
     pub(crate) annotations: &'a [Annotation],
     /// Where container logs are read from; otherwise clients push.
     pub(crate) pod_logs: Option<&'a Path>,
+    /// What is scraped; otherwise clients push.
+    pub(crate) scraped: Option<Scraped>,
 }
 
 /// An annotation of the pipelines.

@@ -1,6 +1,6 @@
 //! The system under test: one process after the other when it is killed, and what they used together.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -55,26 +55,9 @@ impl<'a> Gateway<'a> {
     /// Writes its configuration, starts it and waits until it is ready.
     pub(crate) async fn start(system: &'a System, settings: &'a Settings, place: Place<'_>) -> anyhow::Result<Self> {
         let file = place.directory.join("config.yaml");
-        let (text, arguments, environment) = match system.kind {
-            SystemKind::Weir => {
-                let data = place.directory.join(DATA);
-                remove_leftovers(&data)?;
-                let text = config::weir(&place.pipelines);
-                let mut arguments = weir_arguments(settings, place.ports, &file, &data);
-                if let Some(pods) = place.pipelines.pod_logs {
-                    arguments.extend(["--pod-logs".to_owned(), pods.display().to_string()]);
-                }
-                (text, arguments, Vec::new())
-            }
-            SystemKind::Otelcol => {
-                // A log agent keeps its positions here.
-                let data = place.directory.join(DATA);
-                remove_leftovers(&data)?;
-                let text = config::otelcol(place.ports, &place.pipelines, settings.memory_bytes, &data);
-                let arguments = vec!["--config".into(), file.display().to_string()];
-                (text, arguments, vec![("GOMEMLIMIT", settings.memory_bytes.to_string())])
-            }
-        };
+        let data = place.directory.join(DATA);
+        remove_leftovers(&data)?;
+        let Configured { text, arguments, environment } = configure(system.kind, settings, &place, &file, &data);
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let launch = Launch {
             name: "gateway",
@@ -88,7 +71,8 @@ impl<'a> Gateway<'a> {
         let process = Process::start(launch)?;
         let Place { directory, ports, pipelines } = place;
         // Without clients, nothing listens but what shows metrics.
-        let ready_port = if pipelines.pod_logs.is_some() { ports.metrics } else { ports.grpc };
+        let is_agent = pipelines.pod_logs.is_some() || pipelines.scraped.is_some();
+        let ready_port = if is_agent { ports.metrics } else { ports.grpc };
         let earlier = Used::default();
         let mut gateway =
             Self { system, settings, directory, ports, ready_port, arguments, environment, process, started, earlier };
@@ -121,7 +105,9 @@ impl<'a> Gateway<'a> {
     pub(crate) async fn is_ready(&self) -> anyhow::Result<bool> {
         match self.system.kind {
             SystemKind::Weir => Ok(self.process.output()?.lines().any(says_ready)),
-            SystemKind::Otelcol => Ok(tokio::net::TcpStream::connect(("127.0.0.1", self.ready_port)).await.is_ok()),
+            SystemKind::Otelcol | SystemKind::Vmagent | SystemKind::Prometheus => {
+                Ok(tokio::net::TcpStream::connect(("127.0.0.1", self.ready_port)).await.is_ok())
+            }
         }
     }
 
@@ -198,7 +184,7 @@ impl<'a> Gateway<'a> {
 const DATA: &str = "data";
 
 /// What an earlier test left in the same place is not this test's.
-pub(crate) fn remove_leftovers(data: &std::path::Path) -> anyhow::Result<()> {
+pub(crate) fn remove_leftovers(data: &Path) -> anyhow::Result<()> {
     match std::fs::remove_dir_all(data) {
         Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
             Err(err).with_context(|| format!("cannot remove {}", data.display()))
@@ -207,7 +193,50 @@ pub(crate) fn remove_leftovers(data: &std::path::Path) -> anyhow::Result<()> {
     }
 }
 
-fn weir_arguments(settings: &Settings, ports: Ports, file: &std::path::Path, data: &std::path::Path) -> Vec<String> {
+/// What a system is told.
+struct Configured {
+    text: String,
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+}
+
+/// `file` is where the text will be, `data` where a system may keep something.
+fn configure(kind: SystemKind, settings: &Settings, place: &Place<'_>, file: &Path, data: &Path) -> Configured {
+    let Place { ports, pipelines, .. } = place;
+    let memory = settings.memory_bytes;
+    let limit = vec![("GOMEMLIMIT", memory.to_string())];
+    match kind {
+        SystemKind::Weir => {
+            let mut arguments = weir_arguments(settings, *ports, file, data);
+            if let Some(pods) = pipelines.pod_logs {
+                arguments.extend(["--pod-logs".to_owned(), pods.display().to_string()]);
+            }
+            Configured { text: config::weir(pipelines), arguments, environment: Vec::new() }
+        }
+        SystemKind::Otelcol => Configured {
+            text: config::otelcol(*ports, pipelines, memory, data),
+            arguments: vec!["--config".into(), file.display().to_string()],
+            environment: limit,
+        },
+        SystemKind::Vmagent => Configured {
+            text: config::prometheus(pipelines, false),
+            arguments: config::vmagent_arguments(*ports, pipelines, memory, file, data),
+            environment: Vec::new(),
+        },
+        SystemKind::Prometheus => Configured {
+            text: config::prometheus(pipelines, true),
+            arguments: vec![
+                "--agent".to_owned(),
+                format!("--config.file={}", file.display()),
+                format!("--storage.agent.path={}", data.display()),
+                format!("--web.listen-address=127.0.0.1:{}", ports.metrics),
+            ],
+            environment: limit,
+        },
+    }
+}
+
+fn weir_arguments(settings: &Settings, ports: Ports, file: &Path, data: &Path) -> Vec<String> {
     let mut arguments = vec!["run".to_owned(), file.display().to_string()];
     for (flag, value) in [
         ("--listen", "127.0.0.1".to_owned()),

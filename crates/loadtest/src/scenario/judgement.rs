@@ -14,13 +14,14 @@
 mod doubts;
 mod kpis;
 pub(crate) mod lines;
+pub(crate) mod pages;
 
 use std::time::Duration;
 
 pub use self::kpis::Kpis;
 use self::kpis::{MIB, Seen, millis, of_subject};
 use super::director::Kills;
-use super::samples::Samples;
+use super::readings::Readings;
 use super::trial::{MEASURED_FIRST_ID, Part, Trial, missing, owed_ids};
 use super::{Settings, SystemKind};
 use crate::ids::IdSet;
@@ -79,8 +80,8 @@ fn label(part: &Part<'_>) -> String {
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 fn kpis(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Kpis {
-    let Trial { load, samples, settled, sinks, .. } = trial;
-    let seen = Seen { sinks, samples, settled, kills: trial.kills.as_ref() };
+    let Trial { load, readings, settled, sinks, .. } = trial;
+    let seen = Seen { sinks, readings, settled, kills: trial.kills.as_ref() };
     let seconds = trial.measured_seconds();
     let signal = settings.signal();
     let missing = missing(&owed_ids(settings, &trial.warmup, load), signal, &trial.sinks);
@@ -168,7 +169,7 @@ fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) ->
         ));
     }
     failures.extend(memory_failure(settings, kpis));
-    failures.extend(admissions(&trial.samples));
+    failures.extend(admissions(&trial.readings));
     failures
 }
 
@@ -180,8 +181,8 @@ fn memory_failure(settings: &Settings, kpis: &Kpis) -> Option<String> {
 }
 
 /// What Weir itself says went wrong.
-fn admissions(samples: &Samples) -> Vec<String> {
-    let Samples { mismatches, damaged_bytes, rule_errors, .. } = samples;
+fn admissions(readings: &Readings) -> Vec<String> {
+    let Readings { mismatches, damaged_bytes, rule_errors, .. } = readings;
     let (mismatches, damaged_bytes, rule_errors) = (*mismatches, *damaged_bytes, *rule_errors);
     let mut failures = Vec::new();
     if mismatches > 0.0 {

@@ -14,6 +14,7 @@ struct Data {
     metrics: Vec<Release>,
     #[serde(rename = "logs-otel")]
     logs: Vec<Release>,
+    metricagent: Vec<Release>,
     logagent: Vec<Release>,
     #[serde(rename = "logs-fluentbit")]
     fluent_bit: Vec<Release>,
@@ -53,13 +54,18 @@ pub(crate) struct Published {
     pub(crate) cpu_cores: Option<f64>,
 }
 
-/// The row of the newest version for a variant of a test, or of both agents; none when it was never published.
+/// The row of the newest version for a variant of a test, or of both agents; none when it was never published, or with
+/// another fault.
 pub(crate) fn of(test: Test, variant: Variant) -> anyhow::Result<Vec<Published>> {
+    if variant.backpressure.is_some_and(|backpressure| !backpressure.is_published) {
+        return Ok(Vec::new());
+    }
     let data: Data = serde_json::from_str(DATA).context("cannot decode published figures")?;
     let releases = match test {
         Test::Traces => collector(newest(data.traces)),
         Test::Metrics => collector(newest(data.metrics)),
         Test::LogsOtel => collector(newest(data.logs)),
+        Test::Metricagent => collector(newest(data.metricagent)),
         Test::Logagent => data.logagent.into_iter().chain(newest(data.fluent_bit)).collect(),
         Test::LogsFluentbit => newest(data.fluent_bit),
     };
@@ -78,7 +84,7 @@ fn newest(releases: Vec<Release>) -> Vec<Release> {
 
 fn row(release: Release, variant: Variant) -> Option<Published> {
     let sum = |pods: &[f64]| (!pods.is_empty()).then(|| pods.iter().sum());
-    let kpis = match (variant.multi, variant.backpressure) {
+    let kpis = match (variant.multi, variant.backpressure.is_some()) {
         (false, false) => Some(release.single),
         (true, false) => release.multi,
         (false, true) => release.backpressure,
@@ -103,11 +109,15 @@ fn version_key(version: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::script::Backpressure;
     use super::*;
 
     #[test]
     fn the_newest_row_of_each_variant_is_found() {
-        let of = |test, multi, backpressure| super::of(test, Variant { multi, backpressure }).unwrap();
+        let fault = Backpressure { percent: 70, is_published: true };
+        let of = |test, multi, backpressure: bool| {
+            super::of(test, Variant { multi, backpressure: backpressure.then_some(fault) }).unwrap()
+        };
         let row = |multi, backpressure| of(Test::Traces, multi, backpressure).remove(0);
         let single = row(false, false);
         assert_eq!(
@@ -131,6 +141,17 @@ mod tests {
         let fluent_bit = of(Test::LogsFluentbit, true, true).remove(0);
         assert_eq!(fluent_bit.system, "Fluent Bit 5.1.0, sum of 2 nodes");
         assert_eq!((fluent_bit.accepted_per_s, fluent_bit.cpu_cores), (8441.0, Some(0.5)));
+    }
+
+    #[test]
+    fn another_fault_than_the_published_one_has_no_row() {
+        let of = |percent, is_published| {
+            let backpressure = Some(Backpressure { percent, is_published });
+            super::of(Test::Metricagent, Variant { multi: false, backpressure }).unwrap()
+        };
+        let row = of(100, true).remove(0);
+        assert_eq!((row.system.as_str(), row.exported_per_s), ("Collector 0.158.0, sum of 2 nodes", 0.0));
+        assert_eq!(of(70, false), []);
     }
 
     #[test]

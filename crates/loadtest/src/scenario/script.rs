@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::config::Annotation;
+use super::pages::ScrapeLoad;
 use super::writer::Writer;
 use super::{Settings, Test};
 use crate::load::Offered;
@@ -13,7 +14,16 @@ use crate::load::Offered;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) multi: bool,
-    pub(crate) backpressure: bool,
+    pub(crate) backpressure: Option<Backpressure>,
+}
+
+/// Back-pressure of the published kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Backpressure {
+    /// How many of a hundred requests are refused, and how many are delayed.
+    pub(crate) percent: u8,
+    /// Whether that many were when the test was published.
+    pub(crate) is_published: bool,
 }
 
 /// How a backend is away during an outage.
@@ -53,6 +63,8 @@ pub(crate) struct Script {
     pub(crate) published: Option<Variant>,
     /// How files come about, when no client pushes anything.
     pub(crate) writer: Option<Writer>,
+    /// What is scraped, when no client pushes anything.
+    pub(crate) pages: Option<ScrapeLoad>,
 }
 
 /// Faults that replace those of all backends at a time counted from the start of the measured time.
@@ -121,19 +133,21 @@ fn refuse_when_full() -> Vec<Annotation> {
 
 /// One of the four scenarios of the KPI kit.
 pub(crate) fn published(test: Test, variant: Variant) -> Script {
-    let suffix = match (variant.multi, variant.backpressure) {
-        (false, false) => "",
-        (true, false) => "-multi",
-        (false, true) => "-backpressure",
-        (true, true) => "-multi-backpressure",
+    let Variant { multi, backpressure } = variant;
+    let mut suffix = if multi { "-multi" } else { "" }.to_owned();
+    let Some(Backpressure { percent, is_published }) = backpressure else {
+        return Script { published: Some(variant), ..plain(test, &suffix, backends(multi, |_| HEALTHY.to_owned())) };
     };
-    let backends = backends(variant.multi, |seed| match variant.backpressure {
-        // The faults of the load-test kit, drawn differently by each backend.
-        true => format!(r#"{{"fault": ["503:70"], "delay": "1s:70", "seed": {seed}}}"#),
-        false => HEALTHY.to_owned(),
-    });
-    let annotations = if variant.backpressure { refuse_when_full() } else { Vec::new() };
-    Script { published: Some(variant), annotations, ..plain(test, suffix, backends) }
+    suffix.push_str("-backpressure");
+    if !is_published {
+        suffix.push_str(&format!("-{percent}"));
+    }
+    // The faults of the load-test kit, drawn differently by each backend.
+    let backends =
+        backends(multi, |seed| format!(r#"{{"fault": ["503:{percent}"], "delay": "1s:{percent}", "seed": {seed}}}"#));
+    // Where nothing is taken, everything is held until the backend is well.
+    let mended = percent == 100;
+    Script { published: Some(variant), annotations: refuse_when_full(), mended, ..plain(test, &suffix, backends) }
 }
 
 /// The backends are gone for the middle half of the measured time.
@@ -188,6 +202,11 @@ pub(crate) fn short_pods(test: Test, multi: bool) -> Script {
 /// Workers of each replica, and replicas, of the generators in the log gateway's published trial.
 const MATRIX: [u16; 3] = [1, 5, 10];
 
+/// Not worse, but more of it.
+pub(crate) fn scale(test: Test, multi: bool) -> Script {
+    plain(test, "-scale", backends(multi, |_| HEALTHY.to_owned()))
+}
+
 /// From one client to a hundred, each of which offers the whole rate. On one machine a worker of one replica is like one
 /// of another: a connection with one request in flight.
 pub(crate) fn matrix(test: Test) -> Vec<Script> {
@@ -213,6 +232,7 @@ fn plain(test: Test, suffix: &str, backends: Vec<String>) -> Script {
         annotations: Vec::new(),
         published: None,
         writer: None,
+        pages: None,
     }
 }
 
@@ -231,12 +251,17 @@ mod tests {
         let mut scripts = Vec::from(sick_neighbour(test));
         scripts.extend(matrix(test));
         for multi in [false, true] {
-            scripts.extend([false, true].map(|backpressure| published(test, Variant { multi, backpressure })));
+            let all = [None, Some(70), Some(100)];
+            scripts.extend(all.map(|percent| published(test, Variant { multi, backpressure: percent.map(refusing) })));
             scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(test, absence, multi, minute)));
             scripts.push(rotation(test, Absence::Silent, multi, minute));
             scripts.push(crash(test, KillPlan { every: minute, seed: u64::MAX, ending: Ending::Crash }, multi));
         }
         scripts
+    }
+
+    fn refusing(percent: u8) -> Backpressure {
+        Backpressure { percent, is_published: true }
     }
 
     #[test]
@@ -261,9 +286,20 @@ mod tests {
 
     #[test]
     fn three_backends_draw_their_faults_differently() {
-        let script = published(Test::Metrics, Variant { multi: true, backpressure: true });
+        let script = published(Test::Metrics, Variant { multi: true, backpressure: Some(refusing(70)) });
         assert_eq!(script.backends.len(), 3);
         assert!(script.backends[0] != script.backends[1] && script.backends[1] != script.backends[2]);
+    }
+
+    #[test]
+    fn a_backend_that_takes_nothing_turns_healthy_afterwards() {
+        let script = |backpressure| published(Test::Metricagent, Variant { multi: false, backpressure });
+        let some = script(Some(refusing(70)));
+        assert_eq!(some.backends, [r#"{"fault": ["503:70"], "delay": "1s:70", "seed": 0}"#]);
+        let all = script(Some(refusing(100)));
+        assert_eq!(all.backends, [r#"{"fault": ["503:100"], "delay": "1s:100", "seed": 0}"#]);
+        assert!(all.mended && !some.mended && !script(None).mended);
+        assert_eq!((all.annotations, script(None).annotations), (refuse_when_full(), vec![]));
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn system_row(judgement: &Judgement) -> [String; COLUMNS] {
         refused(judgement),
         format!("{:.1}", kpis.latency_ms_p50),
         format!("{:.1}", kpis.latency_ms_p99),
-        format!("{:.2}", kpis.cpu_s_per_million),
+        cpu_of_items(kpis),
         format!("{:.1}", kpis.wire_bytes_per_item),
     ]
 }
@@ -68,6 +68,15 @@ fn queue(kpis: &Kpis) -> String {
         return format!("{:.1} MiB", kpis.queue_size / 1_048_576.0);
     }
     format!("{:.0}", kpis.queue_size)
+}
+
+/// Nothing when there were no items: then all CPU time is for something else.
+fn cpu_of_items(kpis: &Kpis) -> String {
+    if kpis.accepted_per_s > 0.0 && kpis.cpu_s_per_million > 0.0 {
+        format!("{:.2}", kpis.cpu_s_per_million)
+    } else {
+        String::new()
+    }
 }
 
 fn refused(judgement: &Judgement) -> String {
@@ -140,7 +149,7 @@ fn layout(rows: &[[String; COLUMNS]]) -> String {
 mod tests {
     use super::super::script::Variant;
     use super::*;
-    use crate::scenario::{LineKpis, Test};
+    use crate::scenario::{LineKpis, PageKpis, Test};
 
     fn judgement(system: &str, factor: f64) -> Judgement {
         let kpis = Kpis {
@@ -183,6 +192,12 @@ mod tests {
     }
 
     #[test]
+    fn without_items_there_is_no_cost_of_them() {
+        let cost = |factor| system_row(&judgement("weir", factor))[14].clone();
+        assert_eq!((cost(1.0).as_str(), cost(0.0).as_str()), ("3.00", ""));
+    }
+
+    #[test]
     fn result_json_has_exactly_the_agreed_keys() {
         let mut kpis = judgement("weir", 1.0).kpis;
         let value = serde_json::to_value(&kpis).unwrap();
@@ -192,8 +207,9 @@ mod tests {
         kpis.recovery_ms_p50 = Some(1.0);
         kpis.recovery_ms_max = Some(1.0);
         kpis.lines = Some(LineKpis::default());
+        kpis.pages = Some(PageKpis::default());
         let everything = serde_json::to_value(&kpis).unwrap();
-        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 10);
+        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 17);
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         let mut agreed = [

@@ -10,11 +10,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::backend::{self, Backend, SinkPorts};
 use super::children::{Launch, Process, free_ports};
-use super::config::{Output, Pipelines, Ports, batch_size};
+use super::config::{Annotation, Pipelines, Ports, batch_size};
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place};
 use super::metrics::SelfView;
-use super::samples::{Samples, held};
+use super::readings::{Readings, held};
 use super::script::Script;
 use super::settle::Settling;
 use super::{Settings, System, progress};
@@ -31,10 +31,10 @@ pub(crate) const MEASURED_FIRST_ID: u64 = 1 << 40;
 /// How often a moment is looked for in which the gateway delivers nothing.
 const STILL_ATTEMPTS: usize = 20;
 
-/// Time between two samples of memory and disk. Metrics are scraped as often where a backlog is followed, and on each
+/// Time between two readings of memory and disk. Metrics are scraped as often where a backlog is followed, and on each
 /// fourth where the scrape would only cost what is measured.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
-const SAMPLES_PER_SCRAPE: u32 = 4;
+const READING_INTERVAL: Duration = Duration::from_millis(250);
+const READINGS_PER_SCRAPE: u32 = 4;
 
 /// One run: a system, what it goes through, and where its files go.
 pub(crate) struct Part<'a> {
@@ -50,7 +50,7 @@ pub(crate) struct Trial {
     pub(crate) sinks: Vec<SinkReport>,
     pub(crate) before: Snapshot,
     pub(crate) after: Snapshot,
-    pub(crate) samples: Samples,
+    pub(crate) readings: Readings,
     /// What the kills of the scenario showed, when it has any.
     pub(crate) kills: Option<Kills>,
     pub(crate) settled: Settled,
@@ -103,7 +103,7 @@ pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<
     for backend in &running.backends {
         backend.forget_latencies().await?;
     }
-    running.samples = Samples::default();
+    running.readings = Readings::default();
     let before = running.snapshot().await?;
     let mut director = Director::new(part.script, Instant::now());
     let load = running.run_load("generator", MEASURED_FIRST_ID, settings.duration, &mut director).await?;
@@ -116,9 +116,9 @@ pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<
     let settled = running.settle(&owed).await?;
     let (missing, held) = running.at_stop(&owed).await?;
     let settled = Settled { mended_at: director.mended_at(), held, ..settled };
-    let samples = std::mem::take(&mut running.samples);
+    let readings = std::mem::take(&mut running.readings);
     let (stop_error, sinks) = running.stop().await?;
-    Ok(Trial { warmup, load, sinks, before, after, samples, kills, settled, missing, stop_error })
+    Ok(Trial { warmup, load, sinks, before, after, readings, kills, settled, missing, stop_error })
 }
 
 /// What the system owes to each sink: every id that was acknowledged and that no filter is to drop.
@@ -134,39 +134,24 @@ pub(crate) fn missing<'a>(owed: &IdSet, signal: Signal, sinks: impl IntoIterator
     sinks.into_iter().map(|sink| owed.missing_from(&received(sink))).sum()
 }
 
-/// The processes of a running trial, and what was sampled so far.
+/// The processes of a running trial, and what was read so far.
 struct RunningTrial<'a> {
     settings: &'a Settings,
     part: &'a Part<'a>,
     backends: Vec<Backend>,
     gateway: Gateway<'a>,
     grpc_port: u16,
-    samples: Samples,
+    readings: Readings,
 }
 
 impl<'a> RunningTrial<'a> {
     async fn start(part: &'a Part<'a>, settings: &'a Settings) -> anyhow::Result<Self> {
-        let directory = &part.directory;
-        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-        let (ports, sink_ports) = choose_ports(part.script.backends.len())?;
-        let backends = backend::start(part, settings, &sink_ports).await?;
-        let sinks: Vec<u16> = sink_ports.iter().map(|ports| ports.grpc).collect();
-        let annotations = settings.annotations_over(&part.script.annotations);
-        let pipelines = Pipelines {
-            signal: settings.signal(),
-            backends: &sinks,
-            output: Output::Otlp,
-            compression: settings.compression,
-            processing: settings.processing,
-            annotations: &annotations,
-            pod_logs: None,
-        };
-        let place = Place { directory: directory.clone(), ports, pipelines };
-        let gateway = Gateway::start(part.system, settings, place).await?;
-        Ok(Self { settings, part, backends, gateway, grpc_port: ports.grpc, samples: Samples::default() })
+        let (setup, backends) = Setup::start(part, settings, |ports| ports.grpc).await?;
+        let gateway = Gateway::start(part.system, settings, setup.place(part, settings)).await?;
+        Ok(Self { settings, part, backends, gateway, grpc_port: setup.ports.grpc, readings: Readings::default() })
     }
 
-    /// Runs the generator to its end; meanwhile the gateway is sampled and the director does what he has to.
+    /// Runs the generator to its end; meanwhile the gateway is watched and the director does what he has to.
     async fn run_load(
         &mut self,
         name: &str,
@@ -183,10 +168,10 @@ impl<'a> RunningTrial<'a> {
             cores: &self.settings.layout.judge,
             directory: &self.part.directory,
         })?;
-        let mut ticks = interval(SAMPLE_INTERVAL);
+        let mut ticks = interval(READING_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let started = Instant::now();
-        let scrape_every = self.samples_per_scrape();
+        let scrape_every = self.readings_per_scrape();
         let mut count = 0;
         let status = loop {
             let due = director.next();
@@ -197,8 +182,8 @@ impl<'a> RunningTrial<'a> {
                 }
                 _ = ticks.tick() => {
                     self.gateway.check_alive()?;
-                    self.samples.add_memory(self.gateway.memory()?);
-                    self.samples.note_disk(self.gateway.disk_bytes()?);
+                    self.readings.add_memory(self.gateway.memory()?);
+                    self.readings.note_disk(self.gateway.disk_bytes()?);
                     if count % scrape_every == 0 {
                         self.scrape(name, started.elapsed()).await;
                     }
@@ -211,8 +196,8 @@ impl<'a> RunningTrial<'a> {
         files::read_json(&report)
     }
 
-    fn samples_per_scrape(&self) -> u32 {
-        if self.part.script.published.is_some() { SAMPLES_PER_SCRAPE } else { 1 }
+    fn readings_per_scrape(&self) -> u32 {
+        if self.part.script.published.is_some() { READINGS_PER_SCRAPE } else { 1 }
     }
 
     fn generator_arguments(&self, first_id: u64, duration: Duration, report: &Path) -> Vec<String> {
@@ -239,11 +224,11 @@ impl<'a> RunningTrial<'a> {
     /// One look at the gateway's metrics; a gateway that does not answer, being busy or just started, is not an error.
     async fn scrape(&mut self, phase: &str, elapsed: Duration) -> Option<SelfView> {
         let view = self.gateway.view().await.ok()?;
-        self.samples.queue_size.extend(view.queue_size);
-        self.samples.note_faults(&view);
-        self.samples.note_backlog(Instant::now(), self.held(&view));
+        self.readings.queue_size.extend(view.queue_size);
+        self.readings.note_faults(&view);
+        self.readings.note_backlog(Instant::now(), self.held(&view));
         let name = &self.part.system.name;
-        progress::show(name, phase, elapsed, &view, self.samples.memory_bytes.last().copied());
+        progress::show(name, phase, elapsed, &view, self.readings.memory_bytes.last().copied());
         Some(view)
     }
 
@@ -273,15 +258,15 @@ impl<'a> RunningTrial<'a> {
     async fn settle(&mut self, owed: &IdSet) -> anyhow::Result<Settled> {
         let started = Instant::now();
         // As often as under load: whoever settles later is not to pay for more scrapes.
-        let mut ticks = interval(SAMPLE_INTERVAL * self.samples_per_scrape());
+        let mut ticks = interval(READING_INTERVAL * self.readings_per_scrape());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut settling = Settling::new(started);
         let mut compared = None;
-        let queue_samples = self.samples.queue_size.len();
+        let queue_readings = self.readings.queue_size.len();
         let self_view = loop {
             let now = ticks.tick().await;
             self.gateway.check_alive()?;
-            self.samples.note_disk(self.gateway.disk_bytes()?);
+            self.readings.note_disk(self.gateway.disk_bytes()?);
             let arrived = self.arrived().await?;
             let view = self.scrape("settling", started.elapsed()).await;
             let total = arrived.iter().sum();
@@ -294,8 +279,8 @@ impl<'a> RunningTrial<'a> {
         };
         let seconds = started.elapsed().as_secs_f64();
         // The queue's average is that of the measured time.
-        self.samples.queue_size.truncate(queue_samples);
-        self.samples.note_peak(self.gateway.memory()?);
+        self.readings.queue_size.truncate(queue_readings);
+        self.readings.note_peak(self.gateway.memory()?);
         let gateway_cpu_seconds = self.gateway.cpu_seconds()?;
         let written_bytes = self.gateway.written_bytes()?;
         Ok(Settled { seconds, gateway_cpu_seconds, written_bytes, self_view, ..Settled::default() })
@@ -335,8 +320,48 @@ impl<'a> RunningTrial<'a> {
     }
 }
 
+/// What a gateway or an agent is configured with.
+pub(crate) struct Setup {
+    ports: Ports,
+    /// The ports of the sinks that it sends to.
+    sinks: Vec<u16>,
+    annotations: Vec<Annotation>,
+}
+
+impl Setup {
+    /// Starts the sinks. `port`: which port of theirs it sends to.
+    pub(crate) async fn start(
+        part: &Part<'_>,
+        settings: &Settings,
+        port: impl Fn(&SinkPorts) -> u16,
+    ) -> anyhow::Result<(Self, Vec<Backend>)> {
+        let directory = &part.directory;
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        let (ports, sink_ports) = choose_ports(part.script.backends.len())?;
+        let backends = backend::start(part, settings, &sink_ports).await?;
+        let sinks = sink_ports.iter().map(port).collect();
+        let annotations = settings.annotations_over(&part.script.annotations);
+        Ok((Self { ports, sinks, annotations }, backends))
+    }
+
+    /// A place for a gateway. An agent has to be told what it collects.
+    pub(crate) fn place(&self, part: &Part<'_>, settings: &Settings) -> Place<'_> {
+        let pipelines = Pipelines {
+            signal: settings.signal(),
+            backends: &self.sinks,
+            output: settings.output,
+            compression: settings.compression,
+            processing: settings.processing,
+            annotations: &self.annotations,
+            pod_logs: None,
+            scraped: None,
+        };
+        Place { directory: part.directory.clone(), ports: self.ports, pipelines }
+    }
+}
+
 /// Ports of the gateway and of `sinks` sinks, all different.
-pub(crate) fn choose_ports(sinks: usize) -> anyhow::Result<(Ports, Vec<SinkPorts>)> {
+fn choose_ports(sinks: usize) -> anyhow::Result<(Ports, Vec<SinkPorts>)> {
     let ports = free_ports(4 + 3 * sinks)?;
     let (gateway, sinks) = ports.split_at(4);
     let gateway = Ports { grpc: gateway[0], http: gateway[1], metrics: gateway[2], health: gateway[3] };

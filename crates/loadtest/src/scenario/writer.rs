@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 
 use super::processing::Processing;
-use super::script::{self, Absence, Ending, Script, Variant};
-use super::{Hardship, LoadtestArgs, Test};
+use super::script::{self, Absence, Ending, Script};
+use super::{Hardship, LoadtestArgs, SystemKind, Test};
 use crate::codec::Compression;
 use crate::load::Offered;
 
@@ -18,20 +18,23 @@ pub(super) fn agent_script(args: &LoadtestArgs) -> anyhow::Result<Script> {
     let name = args.test.name();
     ensure!(args.processing == Processing::None, "cannot use --processing: not with -t {name}");
     let is_fluent_bit = args.test == Test::LogsFluentbit;
-    ensure!(args.peer.is_none() || !is_fluent_bit, "cannot use --peer: a Collector does not send Fluent Bit's records");
+    ensure!(
+        args.peers.is_empty() || !is_fluent_bit,
+        "cannot use --peer: a Collector does not send Fluent Bit's records"
+    );
     ensure!(
         args.compression != Compression::Zstd || !is_fluent_bit,
         "cannot use --compression zstd: output.http takes gzip or none"
     );
     ensure!(args.producers.is_none(), "cannot use --producers: nobody pushes to a log agent");
+    let scrapers = args.peers.iter().any(|peer| peer.kind != SystemKind::Otelcol);
+    ensure!(!scrapers, "cannot use this --peer: it only scrapes; use -t metricagent");
+    ensure!(args.page_arguments.is_empty(), "cannot use --page-arg: only -t metricagent scrapes pages");
     ensure!(!args.max || args.scenario.is_none(), "cannot use --max: files of a scenario have a rate");
     let (test, multi) = (args.test, args.multi);
     let rotated = |usually: u64| Fate::Rotated(args.rotate_every.unwrap_or(Duration::from_millis(usually)));
     let (script, fate) = match args.scenario {
-        None => {
-            let variant = Variant { multi, backpressure: args.backpressure };
-            (script::published(test, variant), args.rotate_every.map_or(Fate::Usual, Fate::Rotated))
-        }
+        None => (script::published(test, args.variant()), args.rotate_every.map_or(Fate::Usual, Fate::Rotated)),
         Some(Hardship::Outage) => {
             (script::outage(test, args.outage.unwrap_or_default(), multi, args.duration), Fate::Usual)
         }
@@ -42,7 +45,9 @@ pub(super) fn agent_script(args: &LoadtestArgs) -> anyhow::Result<Script> {
         Some(Hardship::Restart) => (script::restart(test, args.kill_plan(Ending::Restart)?, multi), rotated(1000)),
         Some(Hardship::Crash) => (script::crash(test, args.kill_plan(Ending::Crash)?, multi), rotated(1000)),
         Some(Hardship::ShortPods) => (script::short_pods(test, multi), Fate::ShortPods),
-        Some(Hardship::SickNeighbour | Hardship::Matrix) => bail!("cannot use this scenario with -t {name}"),
+        Some(Hardship::SickNeighbour | Hardship::Matrix | Hardship::Scale) => {
+            bail!("cannot use this scenario with -t {name}")
+        }
     };
     let writer = match args.offered() {
         Offered::Maximum => Writer::before(args),

@@ -11,14 +11,23 @@ use crate::latency::{Latencies, LatencySummary};
 use crate::lines::{LineReport, LineTally};
 use crate::runtime::unix_nanos;
 use crate::scan::Scan;
+use crate::series::{PageReport, PageTally};
 use crate::signal::Signal;
 
 /// The sink's books; a request is recorded in one step or not at all.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     books: Mutex<Books>,
-    /// Whether log records are looked through for the lines of `weir load log-files`.
-    wants_lines: bool,
+    wants: Wants,
+}
+
+/// What items are looked through for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Wants {
+    /// Log records for the lines of `weir load log-files`.
+    pub(crate) lines: bool,
+    /// Data points for the samples of `weir load scrape-targets`.
+    pub(crate) pages: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +48,7 @@ struct Books {
     refused: BTreeMap<String, u64>,
     latencies: Latencies,
     lines: LineTally,
+    pages: PageTally,
 }
 
 impl Default for Books {
@@ -59,6 +69,7 @@ impl Default for Books {
             refused: BTreeMap::new(),
             latencies: Latencies::default(),
             lines: LineTally::default(),
+            pages: PageTally::default(),
         }
     }
 }
@@ -103,6 +114,9 @@ pub struct SinkReport {
     /// What arrived of the lines of `weir load log-files`, when they were looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_lines: Option<LineReport>,
+    /// What arrived of the samples of `weir load scrape-targets`, when they were looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scraped: Option<PageReport>,
 }
 
 impl SinkReport {
@@ -127,13 +141,13 @@ pub(crate) struct Envelope {
 
 impl Ledger {
     /// Empty books.
-    pub(crate) fn new(wants_lines: bool) -> Self {
-        Self { books: Mutex::default(), wants_lines }
+    pub(crate) fn new(wants: Wants) -> Self {
+        Self { books: Mutex::default(), wants }
     }
 
-    /// Whether the lines of log records are to be found before they are recorded.
-    pub(crate) fn wants_lines(&self) -> bool {
-        self.wants_lines
+    /// What is to be found in items before they are recorded.
+    pub(crate) fn wants(&self) -> Wants {
+        self.wants
     }
 
     /// Counts a request that arrived.
@@ -162,6 +176,7 @@ impl Ledger {
             books.duplicates += length - new;
         }
         books.lines.add(&scan.lines);
+        books.pages.add(&scan.samples);
         for (time, _) in &scan.times {
             books.latencies.record(now.saturating_sub(*time), 1);
         }
@@ -202,7 +217,8 @@ impl Ledger {
             refused: books.refused.clone(),
             latency_ms: books.latencies.summary(),
             ids: with_ids.then(|| books.ids.iter().map(|(signal, ids)| (*signal, ids.ranges())).collect()),
-            log_lines: self.wants_lines.then(|| books.lines.report(with_ids)),
+            log_lines: self.wants.lines.then(|| books.lines.report(with_ids)),
+            scraped: self.wants.pages.then(|| books.pages.report(with_ids)),
         }
     }
 

@@ -5,10 +5,11 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, Method, Request};
 
 use super::faults::Fate;
+use super::ledger::Wants;
 use crate::chunks::{self, Chunks};
 use crate::codec;
 use crate::grpc::{self, Code};
-use crate::scan::{Malformed, Scan, find_lines, records, scan};
+use crate::scan::{Malformed, Scan, find_lines, find_points, records, remote_write, scan};
 use crate::signal::Signal;
 
 /// How a request came in, which decides how its answer looks.
@@ -25,6 +26,8 @@ pub(crate) enum Form {
     Otlp,
     /// Log records as Fluent Bit's output `http` sends them.
     Records(records::Notation),
+    /// Samples as Prometheus sends them.
+    RemoteWrite,
 }
 
 /// Why a request is not accepted: counted under `reason`, answered with the rest.
@@ -58,6 +61,8 @@ pub(crate) struct Route {
 
 /// Where records of logs are sent that are not OTLP.
 const RECORDS_PATH: &str = "/";
+/// Where samples are sent that are not OTLP.
+const REMOTE_WRITE_PATH: &str = "/api/v1/write";
 
 impl Route {
     /// By the path and the content type.
@@ -70,9 +75,11 @@ impl Route {
         };
         let path = request.uri().path();
         let takes_records = transport == Transport::Http && path == RECORDS_PATH;
+        let takes_samples = transport == Transport::Http && path == REMOTE_WRITE_PATH;
         let signal = match Signal::ALL.into_iter().find(|signal| path_of(*signal) == path) {
             Some(signal) => signal,
             None if takes_records => Signal::Logs,
+            None if takes_samples => Signal::Metrics,
             None => {
                 return reject(404, format!("no service at {path}: expected {} or its likes", path_of(Signal::Traces)));
             }
@@ -89,6 +96,7 @@ impl Route {
                 let known = "application/json, application/x-ndjson or application/msgpack";
                 return reject(415, format!("content type \"{given}\" is not {known}"));
             }
+            _ if given.starts_with(content_type) && takes_samples => Form::RemoteWrite,
             _ if given.starts_with(content_type) => Form::Otlp,
             _ => return reject(415, format!("content type \"{given}\" is not {content_type}")),
         };
@@ -101,8 +109,8 @@ impl Route {
 pub(crate) struct Expectations<'a> {
     /// A text that is to stand there.
     pub(crate) text: Option<&'a str>,
-    /// The lines of `weir load log-files`.
-    pub(crate) wants_lines: bool,
+    /// Lines, or samples of pages.
+    pub(crate) wants: Wants,
 }
 
 /// A request whose body was read.
@@ -123,15 +131,15 @@ pub(crate) struct Decoded {
 impl<'a> Received<'a> {
     /// Inflates and reads it.
     pub(crate) fn decode(mut self, fate: &Fate, expectations: Expectations<'_>) -> Result<Decoded, Rejection> {
-        let Expectations { text, wants_lines } = expectations;
+        let Expectations { text, wants } = expectations;
         let encoding = self.encoding()?;
         let Self { route, mut body, .. } = self;
         if encoding == "identity" {
             let bytes = body.remaining() as u64;
             let lacks_text = text.is_some_and(|text| !body.contains(text.as_bytes()));
             let scan = match route.form {
-                Form::Otlp if !wants_lines => scan(route.signal, &mut body),
-                _ => route.scan(&body.copy_to_bytes(body.remaining()), wants_lines),
+                Form::Otlp if wants == Wants::default() => scan(route.signal, &mut body),
+                _ => route.scan(&body.copy_to_bytes(body.remaining()), wants),
             };
             let scan = scan.map_err(|err| Rejection::malformed(err.to_string()))?;
             return Ok(Decoded { scan, bytes, lacks_text });
@@ -141,7 +149,7 @@ impl<'a> Received<'a> {
         if let Some(limit) = fate.max_request_bytes.filter(|limit| bytes > *limit) {
             return Err(Rejection::too_large(route.transport, bytes, limit));
         }
-        let scan = route.scan(&inflated, wants_lines).map_err(|err| Rejection::malformed(err.to_string()))?;
+        let scan = route.scan(&inflated, wants).map_err(|err| Rejection::malformed(err.to_string()))?;
         let lacks_text = text.is_some_and(|text| !chunks::contains(&inflated, text.as_bytes()));
         Ok(Decoded { scan, bytes, lacks_text })
     }
@@ -160,13 +168,16 @@ impl<'a> Received<'a> {
 }
 
 impl Route {
-    fn scan(self, message: &[u8], wants_lines: bool) -> Result<Scan, Malformed> {
+    fn scan(self, message: &[u8], wants: Wants) -> Result<Scan, Malformed> {
         match self.form {
-            Form::Records(notation) => records::scan(message, notation, wants_lines),
+            Form::Records(notation) => records::scan(message, notation, wants.lines),
+            Form::RemoteWrite => remote_write::scan(message, wants.pages),
             Form::Otlp => {
                 let mut scan = scan(self.signal, &mut &*message)?;
-                if wants_lines && self.signal == Signal::Logs {
-                    scan.lines = find_lines(message)?;
+                match self.signal {
+                    Signal::Logs if wants.lines => scan.lines = find_lines(message)?,
+                    Signal::Metrics if wants.pages => scan.samples = find_points(message)?,
+                    Signal::Traces | Signal::Metrics | Signal::Logs => (),
                 }
                 Ok(scan)
             }

@@ -110,7 +110,7 @@ async fn slow_down(bytes: usize, rate: u64) {
 fn accept(shared: &Shared, fate: &Fate, received: Received<'_>) -> Response<Reply> {
     let wire_bytes = received.body.remaining() as u64;
     let route = received.route;
-    let expectations = Expectations { text: shared.expected_text.as_deref(), wants_lines: shared.ledger.wants_lines() };
+    let expectations = Expectations { text: shared.expected_text.as_deref(), wants: shared.ledger.wants() };
     match received.decode(fate, expectations) {
         Ok(Decoded { mut scan, bytes, lacks_text }) => {
             // Nobody says to a client that sends records which of them were rejected.

@@ -36,8 +36,6 @@ pub(crate) struct Node<'a> {
     of: Type,
     /// A boolean that says the opposite of what the table means.
     opposite: bool,
-    /// Whether it does something.
-    active: bool,
     api: Api,
     findings: &'a Findings,
 }
@@ -47,7 +45,7 @@ impl<'a> Node<'a> {
     pub(crate) fn root(file: Rc<str>, yaml: &'a Yaml, findings: &'a Findings) -> Self {
         let place = place_at(file, yaml.at, String::new(), Excerpt::Key);
         let api = Api { group: "", version: Version::V1Beta1 };
-        Self { yaml, place, secret: false, of: Type::Any, opposite: false, active: true, api, findings }
+        Self { yaml, place, secret: false, of: Type::Any, opposite: false, api, findings }
     }
 
     /// The same node, read by a table.
@@ -97,14 +95,8 @@ impl<'a> Node<'a> {
         Diagnostic::error(&self.place(), message)
     }
 
-    /// Warns of a part that is read and checked, and does nothing yet.
-    pub(crate) fn warn_not_active(&self, what: &str) {
-        self.expect(!self.active);
-        self.findings.push(Diagnostic::warning(&self.place(), format!("not active yet: {what}")));
-    }
-
     pub(crate) fn string(&self) -> Option<Located<String>> {
-        self.expect(matches!(self.of, Type::Text(_) | Type::OneOf(..)));
+        self.expect(matches!(self.of, Type::Text(_) | Type::Formed(_) | Type::OneOf(..)));
         match &self.yaml.content {
             Content::Text(text) => Some(Located { value: text.clone(), place: self.place() }),
             Content::Number(_) | Content::Bool(_) => self.wrong_scalar("a string: put the value in quotes"),
@@ -118,6 +110,24 @@ impl<'a> Node<'a> {
             Content::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The text, or the digits of a number, if it is one; nothing is reported.
+    pub(crate) fn scalar(&self) -> Option<&'a str> {
+        match &self.yaml.content {
+            Content::Text(text) | Content::Number(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its fields if it is a mapping; nothing is reported.
+    pub(crate) fn part(&self) -> Option<Fields<'a>> {
+        matches!(self.yaml.content, Content::Map(_)).then(|| self.fields()).flatten()
+    }
+
+    /// Its items if it is a list; nothing is reported.
+    pub(crate) fn items(&self) -> Vec<Node<'a>> {
+        if matches!(self.yaml.content, Content::List(_)) { self.list() } else { Vec::new() }
     }
 
     /// Whether it is a text whose lines stand as they are in the document.
@@ -139,7 +149,7 @@ impl<'a> Node<'a> {
         };
         match (self.of, &self.yaml.content) {
             (Type::Object(_), Content::Map(entries)) => entries.iter().all(|entry| is_empty(&entry.value)),
-            (Type::Text(_), _) => is_empty(self.yaml),
+            (Type::Text(_) | Type::Formed(_), _) => is_empty(self.yaml),
             _ => false,
         }
     }
@@ -232,7 +242,7 @@ impl<'a> Node<'a> {
     pub(crate) fn check(&self) {
         match self.of {
             Type::Any => {}
-            Type::Text(_) => drop(self.string()),
+            Type::Text(_) | Type::Formed(_) => drop(self.string()),
             Type::Boolean => drop(self.boolean()),
             Type::Count => drop(self.positive_integer()),
             Type::OneOf(what, names) => drop(self.one_of(what, names)),

@@ -1,18 +1,23 @@
-//! Objects of a cluster (`Pod`, `Node`, `Namespace`, `ReplicaSet`, `Job`, `ConfigMap`) as `kubectl get -o yaml` prints
-//! them: what enrichment needs to know of the pod that sent telemetry.
+//! Objects of a cluster (`Pod`, `Node`, `Namespace`, `ReplicaSet`, `Job`, `ConfigMap`, `Service`, `EndpointSlice`,
+//! `Endpoints`) as `kubectl get -o yaml` prints them: what enrichment needs to know of the pod that sent telemetry, and
+//! what is scraped. What metrics tell of these objects and of others is in `state`.
 //!
 //! They are other people's objects: only what is needed is read, and the rest is not looked at. What is read has to be
 //! of the right type. Messages show none of their values, because nobody knows what else is in them.
 
 mod pod;
+mod service;
+mod state;
 
 use std::collections::{BTreeMap, HashMap};
 
-use weir_plan::{Cluster, ClusterFacts, Workload, WorkloadKind};
+use weir_plan::{Cluster, ClusterFacts, ClusterObject, ScrapablePod, Scrapables, Workload, WorkloadKind};
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Fields, Located, Node};
 use pod::Pod;
+use service::Services;
+use state::States;
 
 /// The namespace of an object that names none, as for `kubectl apply`.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -39,10 +44,13 @@ type Key = (String, String, String);
 pub(crate) struct Objects {
     places: HashMap<Key, Place>,
     pods: Vec<Pod>,
+    scrapable_pods: Vec<ScrapablePod>,
+    services: Services,
     node_labels: HashMap<String, BTreeMap<String, String>>,
     /// What stands behind a ReplicaSet or a Job.
     owners: HashMap<Key, Workload>,
     cluster: Cluster,
+    states: States,
 }
 
 /// `metadata` of an object.
@@ -56,11 +64,19 @@ impl Objects {
     /// Reads a document of one of these kinds.
     pub(crate) fn add(&mut self, kind: &str, document: &Node<'_>) {
         let Some(mut document) = document.clone().secret().fields() else { return };
+        if state::is_manifest(kind, &mut document) {
+            return;
+        }
         let Some(mut meta) = object_meta(&mut document) else { return };
         if kind == "Namespace" {
+            self.states.add(kind, &mut meta, &mut document);
             return self.namespace(meta);
         }
         if kind == "ConfigMap" && !(meta.name.value == SHOOT_INFO && meta.namespace == CLUSTER_NAMESPACE) {
+            return;
+        }
+        // Many files have a service beside what it leads to, which is not one of a cluster yet.
+        if kind == "Service" && !service::says_anything(&mut meta) {
             return;
         }
         let namespace = if kind == "Node" { String::new() } else { meta.namespace.clone() };
@@ -71,8 +87,14 @@ impl Objects {
             return;
         }
         self.places.insert(key.clone(), meta.name.place.clone());
+        self.states.add(kind, &mut meta, &mut document);
         match kind {
-            "Pod" => self.pods.push(pod::decode(meta, &mut document)),
+            "Pod" => {
+                let (pod, scrapable) = pod::decode(meta, &mut document);
+                self.pods.push(pod);
+                self.scrapable_pods.push(scrapable);
+            }
+            "Service" | "EndpointSlice" | "Endpoints" => self.services.add(kind, meta, &mut document),
             "Node" => {
                 let labels = strings(&mut meta.fields, "labels", |key| NODE_LABELS.contains(&key));
                 self.node_labels.insert(meta.name.value, labels);
@@ -102,11 +124,12 @@ impl Objects {
         }
     }
 
-    /// Facts about the cluster and its pods.
-    pub(crate) fn compile(self) -> ClusterFacts {
-        let Self { pods, node_labels, owners, cluster, .. } = self;
+    /// Facts about the cluster and its pods, and the state of all objects.
+    pub(crate) fn compile(self) -> (ClusterFacts, Vec<ClusterObject>) {
+        let Self { pods, scrapable_pods, services, node_labels, owners, cluster, states, .. } = self;
         let pods = pods.into_iter().map(|pod| pod.compile(&node_labels, &owners)).collect();
-        ClusterFacts { cluster, pods }
+        let scrapables = Scrapables { pods: scrapable_pods, services: services.compile() };
+        (ClusterFacts { cluster, pods, scrapables }, states.compile())
     }
 }
 

@@ -82,10 +82,7 @@ pub fn convert(mut document: Value, to: Version) -> Result<Value, ConversionErro
 fn resource(document: &Value) -> Result<(&'static Kind, &'static str, Version), ConversionError> {
     let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let found = Kind::of(kind).filter(|kind| kind.versions.len() > 1).and_then(|kind| {
-        let (_, version) = kind.versions.iter().find(|(name, _)| *name == api_version)?;
-        Some((kind, kind.group(), *version))
-    });
+    let found = Kind::versioned(api_version, kind).map(|(kind, version)| (kind, kind.group(), version));
     found.ok_or_else(|| ConversionError::Unknown { api_version: api_version.to_owned(), kind: kind.to_owned() })
 }
 

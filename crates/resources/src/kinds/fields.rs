@@ -4,18 +4,29 @@
 mod output;
 mod pipeline;
 
-use crate::document::table::Type::{Any, Count, List, Map, OneOf, Text};
-use crate::document::table::{Field, Group, Object, Rule, Type, names};
+use crate::document::table::Type::{Any, Count, Formed, List, Map, OneOf, Text};
+use crate::document::table::{Field, Form, Group, Object, Rule, Type, names};
 use crate::kinds::telemetry::SERVICE_ENRICHMENTS;
 
-pub(crate) use pipeline::{LOG_PIPELINE, METRIC_PIPELINE, TRACE_PIPELINE};
+pub(crate) use output::{NO_TOKEN_URL, OAUTH2_IN_PLAIN_TEXT, PATH_WITH_GRPC};
+pub(crate) use pipeline::{LOG_PIPELINE, METRIC_PIPELINE, OUTPUT_SWITCHED, TRACE_PIPELINE, log_clash};
 
 const STRING: Type = Text("string");
-const DURATION: Type = Text("[duration](#sizes-and-durations)");
+/// A string that is not empty.
+const FILLED: Type = Formed(&Form::new("string").length(1, None));
+const INTERVAL: Type = Formed(
+    &Form::new("[duration](#sizes-and-durations)").format("duration").rule("self > duration('0s')", NO_INTERVAL),
+);
+/// What is reported of an interval that is none.
+pub(crate) const NO_INTERVAL: &str = "'collectionInterval' must be greater than 0";
 
 const API_VERSION: Field = Field::new("apiVersion", STRING, "").required();
 const KIND: Field = Field::new("kind", STRING, "").required();
-const STATUS: Field = Field::new("status", Any, "Accepted and ignored.");
+const STATUS: Field = Field::new(
+    "status",
+    Any,
+    "What an operator writes there. It becomes [metrics](runtime-metrics.md#status-of-resources), and configures nothing.",
+);
 
 /// An annotation may hold a copy of the whole object, secrets included.
 const fn metadata(object: &'static Object) -> Field {
@@ -116,7 +127,7 @@ const TELEMETRY_METRIC: Object = Object::plain(&[
 ]);
 const COLLECTION: Object = Object::plain(&[&[COLLECTION_INTERVAL.default_in_words("that of all")]]);
 const COLLECTION_INTERVAL: Field =
-    Field::new("collectionInterval", DURATION, "How often metrics are fetched; more than 0.").default("30s").inactive();
+    Field::new("collectionInterval", INTERVAL, "How often metrics are fetched; more than 0.").default("30s");
 
 const GATEWAY: &[Field] = &[Field::new("gateway", Type::Object(&SCALED), "")];
 const SCALED: Object =

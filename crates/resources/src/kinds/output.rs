@@ -13,6 +13,7 @@ use weir_plan::{Compression, Protocol};
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Fields, Located, Node, Version};
+use crate::kinds::fields::{OAUTH2_IN_PLAIN_TEXT, PATH_WITH_GRPC};
 use crate::kinds::value::Value;
 
 pub(crate) use compile::{authorization, compile, credential};
@@ -89,13 +90,13 @@ impl OtlpOutput {
             return;
         }
         if let Some(path) = &self.path {
-            let message = "Path is only available with HTTP protocol";
+            let message = PATH_WITH_GRPC.message;
             node.findings().push(Diagnostic::error(&path.place, message).value(&path.value).expected("protocol: http"));
         }
         if self.oauth2.is_some()
             && let Some(insecure) = &self.tls.insecure
         {
-            let message = "OAuth2 authentication requires TLS when using gRPC protocol";
+            let message = OAUTH2_IN_PLAIN_TEXT.message;
             node.findings().push(Diagnostic::error(insecure, message).value("true").expected("false"));
         }
     }

@@ -14,7 +14,7 @@ mod selector;
 mod static_targets;
 mod trace;
 
-use weir_plan::{Backlog, Input, Multiline, PipelineId, Processing, ServiceEnrichment, Signal};
+use weir_plan::{Backlog, Input, Multiline, PipelineId, Processing, PrometheusInput, ServiceEnrichment, Signal};
 
 use crate::diagnostic::{Diagnostic, Findings, Place};
 use crate::document::{Fields, Node};
@@ -32,8 +32,16 @@ pub(crate) use fluent_bit::{COMPRESSIONS, FORMATS};
 pub(crate) use metric::TEMPORALITIES;
 use removed::Removed;
 
-/// Whether noise that telemetry causes in a service mesh is left out.
+/// The annotation about noise that telemetry causes in a service mesh.
+const ISTIO_NOISE_FILTER: &str = "weir.dev/istio-noise-filter";
+
+/// Whether such noise is left out.
 pub(crate) const NOISE_FILTER: [(&str, bool); 2] = [("enabled", true), ("disabled", false)];
+
+/// Whether targets are asked for native histograms.
+pub(crate) const NATIVE_HISTOGRAMS: [(&str, bool); 2] = [("true", true), ("false", false)];
+
+const NO_NOISE: &str = "the annotation has no effect: of a MetricPipeline's inputs, only input.istio has such noise";
 
 const NO_SCRAPES: &str = "the annotation has no effect: only a MetricPipeline with input.prometheus.enabled scrapes";
 
@@ -72,11 +80,15 @@ pub(crate) enum Output {
 #[derive(Default)]
 struct Annotations {
     backlog: Option<Backlog>,
+    /// Whether noise is left out, and where that stands if somebody says so.
     drop_istio_noise: Option<bool>,
+    noise_filter: Option<Place>,
     oauth2_ca: Option<SecretKeyRef>,
     multiline: Multiline,
     /// What to scrape, and where that stands.
     static_targets: Option<(Vec<String>, Place)>,
+    /// Whether to ask for native histograms, and where that stands.
+    native_histograms: Option<(bool, Place)>,
 }
 
 impl Pipeline {
@@ -87,7 +99,7 @@ impl Pipeline {
         let name = metadata.as_ref().map_or("", |metadata| &metadata.name.value);
         let mut spec = document.required("spec").and_then(|spec| match signal {
             Signal::Traces => trace::decode(&spec),
-            Signal::Metrics => metric::decode(&spec, annotations.static_targets.is_some()),
+            Signal::Metrics => metric::decode(&spec),
             Signal::Logs => log::decode(&spec, name),
         });
         let findings = document.findings();
@@ -96,13 +108,17 @@ impl Pipeline {
             spec.input.drop_istio_noise = annotations.drop_istio_noise.unwrap_or_default();
             spec.input.container_logs.iter_mut().for_each(|logs| logs.multiline = annotations.multiline);
         }
-        let Annotations { backlog, oauth2_ca, static_targets, .. } = annotations;
-        if let Some((targets, place)) = static_targets {
-            match spec.as_mut().map(|spec| spec.input.prometheus.as_mut()) {
-                Some(Some(prometheus)) => prometheus.static_targets = targets,
-                Some(None) => findings.push(Diagnostic::warning(&place, NO_SCRAPES)),
-                None => {}
-            }
+        let Annotations { backlog, oauth2_ca, static_targets, native_histograms, noise_filter, .. } = annotations;
+        if let (Signal::Metrics, Some(place), Some(spec)) = (signal, noise_filter, &spec)
+            && spec.input.istio.is_none()
+        {
+            findings.push(Diagnostic::warning(&place, NO_NOISE));
+        }
+        if let (Some((targets, place)), Some(spec)) = (static_targets, &mut spec) {
+            set(spec, &place, findings, |prometheus| prometheus.static_targets = targets);
+        }
+        if let (Some((is_wanted, place)), Some(spec)) = (native_histograms, &mut spec) {
+            set(spec, &place, findings, |prometheus| prometheus.native_histograms = is_wanted);
         }
         Some(Self { signal, metadata: metadata?, spec, backlog, oauth2_ca })
     }
@@ -170,14 +186,27 @@ impl Pipeline {
     }
 }
 
+/// Sets what an annotation says of pages that are scraped.
+fn set(spec: &mut Spec, place: &Place, findings: &Findings, set: impl FnOnce(&mut PrometheusInput)) {
+    match &mut spec.input.prometheus {
+        Some(prometheus) => set(prometheus),
+        None => findings.push(Diagnostic::warning(place, NO_SCRAPES)),
+    }
+}
+
 fn decode_annotations(annotations: &mut Fields<'_>, signal: Signal) -> Annotations {
-    let drop_istio_noise = decode_noise_filter(annotations, signal);
+    let drop_istio_noise = annotations.choice(ISTIO_NOISE_FILTER, &NOISE_FILTER);
+    let noise_filter = annotations.optional(ISTIO_NOISE_FILTER).filter(|_| drop_istio_noise.is_some());
+    let noise_filter = noise_filter.map(|node| node.place());
     let oauth2_ca = annotations.optional("weir.dev/oauth2-ca").and_then(|node| decode_reference(&node));
     let multiline = annotations.optional(multiline::ANNOTATION);
     let multiline = multiline.and_then(|node| decode_multiline(&node, signal)).unwrap_or_default();
     let static_targets = annotations.optional("weir.dev/static-targets");
     let static_targets = static_targets.and_then(|node| Some((static_targets::decode(&node)?, node.place())));
-    Annotations { backlog: backlog::decode(annotations), drop_istio_noise, oauth2_ca, multiline, static_targets }
+    let native_histograms = annotations.optional("weir.dev/native-histograms");
+    let native_histograms = native_histograms.and_then(|node| Some((node.choice(&NATIVE_HISTOGRAMS)?, node.place())));
+    let backlog = backlog::decode(annotations);
+    Annotations { backlog, drop_istio_noise, noise_filter, oauth2_ca, multiline, static_targets, native_histograms }
 }
 
 /// A key of a Secret as a text.
@@ -202,16 +231,4 @@ fn decode_multiline(node: &Node<'_>, signal: Signal) -> Option<Multiline> {
         node.findings().push(Diagnostic::warning(&node.place(), message));
     }
     Some(multiline)
-}
-
-fn decode_noise_filter(annotations: &mut Fields<'_>, signal: Signal) -> Option<bool> {
-    const NAME: &str = "weir.dev/istio-noise-filter";
-    let state = annotations.choice(NAME, &NOISE_FILTER)?;
-    if let Some(node) = annotations.optional(NAME)
-        && signal == Signal::Metrics
-    {
-        let message = "the annotation has no effect on a MetricPipeline: metrics that clients push are never left out";
-        node.findings().push(Diagnostic::warning(&node.place(), message));
-    }
-    Some(state)
 }

@@ -1,7 +1,6 @@
 //! `Telemetry` (group `operator.kyma-project.io`): what is added to all telemetry.
 //!
-//! The intervals of inputs that fetch metrics are checked and kept, but have no effect yet. The fields that once scaled
-//! gateways are deprecated and will never have one.
+//! The fields that once scaled gateways are deprecated, and have no effect.
 
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use weir_units::quantity;
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Fields, Node};
+use crate::kinds::fields::NO_INTERVAL;
 use crate::kinds::object::{self, Metadata};
 
 /// The only one that counts.
@@ -100,15 +100,10 @@ fn decode_metric(mut fields: Fields<'_>) -> Option<CollectionIntervals> {
 /// Takes `collectionInterval`.
 fn take_interval(fields: &mut Fields<'_>) -> Option<Duration> {
     let text = fields.text("collectionInterval")?;
-    let given = fields.optional("collectionInterval");
     let unsigned = text.value.strip_prefix('-').unwrap_or(&text.value);
     let (message, expected) = match quantity::duration(unsigned) {
-        Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => {
-            let inactive = "collectionInterval: only targets that annotations name are scraped";
-            given.iter().for_each(|node| node.warn_not_active(inactive));
-            return Some(interval);
-        }
-        Ok(_) => ("'collectionInterval' must be greater than 0".to_owned(), "a duration, for example 30s"),
+        Ok(interval) if interval > Duration::ZERO && unsigned.len() == text.value.len() => return Some(interval),
+        Ok(_) => (NO_INTERVAL.to_owned(), "a duration, for example 30s"),
         Err(_) => (
             format!("{} is not a duration", text.place.shown(&text.value)),
             "numbers with the units h, m, s or ms, such as 30s or 1m30s",

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use weir_plan::{Enrichment, PipelineId, Plan, Signal};
+use weir_plan::{ClusterState, Enrichment, PipelineId, Plan, ResourceStatus, Signal};
 
 use super::{Foreign, Loaded, Options, Source};
 use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
@@ -15,7 +15,7 @@ use crate::kinds::pipeline::Pipeline;
 use crate::kinds::secret::Secrets;
 use crate::kinds::telemetry::{self, Telemetry};
 use crate::kinds::value::Resolver;
-use crate::kinds::{self, KINDS, Kind, LogOutputs, Role};
+use crate::kinds::{self, KINDS, Kind, LogOutputs, Role, status};
 
 pub(super) struct Loader<'a> {
     findings: &'a Findings,
@@ -26,6 +26,7 @@ pub(super) struct Loader<'a> {
     pipelines: Vec<Pipeline>,
     telemetry: Option<Telemetry>,
     objects: Objects,
+    statuses: Vec<ResourceStatus>,
     /// Objects of the source being read that mean nothing here.
     skipped: Skipped,
     /// Something was read that means something.
@@ -47,8 +48,8 @@ const MAX_KINDS_SHOWN: usize = 5;
 impl<'a> Loader<'a> {
     pub(super) fn new(findings: &'a Findings, options: &'a Options, partial: bool) -> Self {
         let (secrets, objects, skipped) = (Secrets::new(partial), Objects::default(), Skipped::default());
-        let (pipelines, telemetry) = (Vec::new(), None);
-        Self { findings, options, partial, secrets, pipelines, telemetry, objects, skipped, found: false }
+        let (pipelines, telemetry, statuses) = (Vec::new(), None, Vec::new());
+        Self { findings, options, partial, secrets, pipelines, telemetry, objects, statuses, skipped, found: false }
     }
 
     /// All but what deserves attention.
@@ -62,13 +63,17 @@ impl<'a> Loader<'a> {
         let idle = nothing.then(|| self.idle(sources));
         self.findings.extend(idle.clone());
         let log_outputs = self.log_outputs();
-        let cluster = self.objects.compile();
+        let (cluster, mut objects) = self.objects.compile();
+        if pipelines.iter().all(|pipeline| pipeline.input.runtime.is_none()) {
+            objects = Vec::new();
+        }
+        let state = ClusterState { objects, statuses: self.statuses };
         let (service, spec) = self.telemetry.map(|Telemetry { service, spec, .. }| (service, spec)).unwrap_or_default();
         let telemetry::Spec { enrichments, intervals } = spec;
         let telemetry::Enrichments { cluster_name, pod_labels } = enrichments;
         let cluster_name = cluster_name.or_else(|| self.options.api_server.clone());
         let plan = Plan { pipelines, enrichment: Enrichment { service, cluster_name, pod_labels }, intervals };
-        Loaded { plan, cluster, warnings: Vec::new(), log_outputs, idle }
+        Loaded { plan, cluster, state, warnings: Vec::new(), log_outputs, idle }
     }
 
     /// There is nothing to run: a mistake only if there is nothing at all.
@@ -122,6 +127,7 @@ impl<'a> Loader<'a> {
         let Some(api) = api_version.and_then(|node| api(node, known)) else { return };
         let Some(table) = known.fields else { return self.objects.add(&name, node) };
         let Some(fields) = node.of(table, api).fields() else { return };
+        self.statuses.extend(status::decode(known, node));
         match known.role {
             Role::Pipeline(signal) => self.pipeline(fields, signal),
             Role::Telemetry => self.telemetry(fields),

@@ -71,7 +71,7 @@ const OBJECTS: &str = include_str!("../cluster.yaml");
 
 #[test]
 fn objects_of_a_cluster_are_known_beside_the_plan() {
-    let ClusterFacts { cluster, pods } = loaded(&with_pipeline(OBJECTS)).cluster;
+    let ClusterFacts { cluster, pods, .. } = loaded(&with_pipeline(OBJECTS)).cluster;
     let expected = Cluster {
         uid: Some("5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b".to_owned()),
         cloud_provider: Some("sap".to_owned()),

@@ -1,4 +1,4 @@
-//! The examples that ship with the project load, without a warning but for what is not active yet.
+//! The examples that ship with the project load without a warning.
 
 use std::path::PathBuf;
 

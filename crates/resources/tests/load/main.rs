@@ -9,7 +9,9 @@ mod render;
 mod robust;
 mod rules;
 mod schema;
+mod scrapables;
 mod signals;
+mod state;
 
 use std::time::{Duration, SystemTime};
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use weir_resources::table::{DefaultValue, Field, Group, Object, Older, Rule, Type};
-use weir_resources::{Files, KINDS, Role, Source, Version};
+use weir_resources::{Files, KINDS, Role, Version};
 
 use crate::examples::examples;
-use crate::options;
 
 const REFERENCE: &str = include_str!("../../../../docs/configuration.md");
 
@@ -94,6 +93,7 @@ fn name_of(of: Type) -> String {
     match of {
         Type::Any => "anything".to_owned(),
         Type::Text(name) => name.to_owned(),
+        Type::Formed(form) => form.name.to_owned(),
         Type::Boolean => "boolean".to_owned(),
         Type::Count => "whole number, at least 1".to_owned(),
         Type::OneOf(_, names) => in_code(names),
@@ -142,9 +142,8 @@ fn rows(object: &'static Object, parent: &str) -> Vec<(String, String)> {
         let path = if field.name.contains('/') { field.name.to_owned() } else { format!("{parent}{}", field.name) };
         let (of, list) = inner(field.of);
         if !field.about.is_empty() {
-            let inactive = if field.active { "" } else { " Not active yet." };
             let (default, beside) = (default_of(object, field), beside(object, field));
-            let columns = format!("{} | {default} | {}{beside}{inactive} |", name_of(field.of), field.about);
+            let columns = format!("{} | {default} | {}{beside} |", name_of(field.of), field.about);
             found.push((path.clone(), columns));
         }
         if let Type::Object(object @ Object { name: "", .. }) = of {
@@ -269,48 +268,8 @@ fn the_examples_have_every_field_but_those_that_are_warned_of() {
         }
     }
     let warned = |path: &&String| {
-        [" spec trace", " spec log", " spec metric"]
-            .iter()
-            .any(|gateway_or_interval| path.starts_with(gateway_or_interval))
+        [" spec trace", " spec log", " spec metric gateway"].iter().any(|gateway| path.starts_with(gateway))
     };
     let missing: Vec<_> = known.difference(&given).filter(|path| !warned(path)).collect();
     assert!(missing.is_empty(), "{missing:#?}");
-}
-
-/// With everything turned on.
-#[test]
-fn what_the_table_has_as_not_active_is_warned_of() {
-    let text = "
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: MetricPipeline
-metadata: {name: a}
-spec:
-  input: {prometheus: {enabled: true}, istio: {enabled: true}, runtime: {enabled: true}}
-  output: {otlp: {endpoint: {value: 'b:1'}}}
----
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: LogPipeline
-metadata: {name: a}
-spec:
-  input: {runtime: {enabled: true}}
-  output: {otlp: {endpoint: {value: 'b:1'}}}
----
-apiVersion: operator.kyma-project.io/v1beta1
-kind: Telemetry
-metadata: {name: default}
-spec:
-  metric:
-    collectionInterval: 1s
-    runtime: {collectionInterval: 1s}
-    prometheus: {collectionInterval: 1s}
-    istio: {collectionInterval: 1s}
-";
-    let mut files = Files::read(&[examples().join("fluent-bit.yaml")]);
-    files.sources.push(Source { name: "x.yaml".to_owned(), text: text.to_owned() });
-    let loaded = files.load(&options()).unwrap();
-    let warned = loaded.warnings.iter().filter(|warning| warning.message.starts_with("not active yet: "));
-    let warned: BTreeSet<_> = warned.map(|warning| warning.field.clone()).collect();
-    let all = KINDS.iter().filter(|kind| kind.fields.is_some()).flat_map(|kind| all_of(kind.name));
-    let inactive = all.filter(|(_, field)| !field.active).map(|(path, _)| path.trim_end_matches("[]").to_owned());
-    assert_eq!(warned, inactive.collect());
 }

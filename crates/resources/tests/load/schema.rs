@@ -1,27 +1,29 @@
 //! The table of fields is enough for a schema of each kind, in the form in which an API server wants it (OpenAPI v3):
-//! documents that load keep to it, and documents that lack something, or have too much, do not.
+//! documents that load keep to it, and documents that lack something, or have too much, do not. What an API server makes
+//! of it is tested with one, by the crate of the operator.
 
 use std::fs;
 use std::io;
 
 use serde_json::{Map, Value, json};
+use weir_resources::schema::{ConversionWebhook, custom_resource_definitions, of_kind, of_type};
 use weir_resources::table::{DefaultValue, Field, Group, Object, Older, Rule, Type};
-use weir_resources::{Files, KINDS, Source, Version, errors as errors_of_text, load};
+use weir_resources::{
+    Files, KINDS, Source, Version, convert, errors as errors_of_text, is_convertible, load, with_defaults,
+};
 
 use crate::examples::examples;
 use crate::rules::{cases, document};
 use crate::{options, plan};
 
+/// The schema of what a field takes. Rules, which the library writes in a language that this test does not speak, are
+/// added in the words of JSON Schema.
 fn schema(of: Type, version: Version) -> Value {
     match of {
-        Type::Any => json!({}),
-        Type::Text(_) => json!({"type": "string"}),
-        Type::Boolean => json!({"type": "boolean"}),
-        Type::Count => json!({"type": "integer", "minimum": 1}),
-        Type::OneOf(_, names) => json!({"type": "string", "enum": names}),
         Type::List(of) => json!({"type": "array", "items": schema(*of, version)}),
         Type::Map(of) => json!({"type": "object", "additionalProperties": schema(*of, version)}),
         Type::Object(object) => of_object(object, version),
+        of => of_type(of, "", version),
     }
 }
 
@@ -73,9 +75,9 @@ fn is_given(object: &'static Object, group: &Group, name: &str, version: Version
     let field = object.fields().find(|field| field.name == name).expect("a group names fields of its mapping");
     let key = field.key(version).expect("the version has all fields of the group");
     let says_something = match field.of {
-        Type::Text(_) => json!({"minLength": 1}),
+        Type::Text(_) | Type::Formed(_) => json!({"minLength": 1}),
         Type::Object(object) => {
-            let texts = |field: &Field| matches!(field.of, Type::Text(_));
+            let texts = |field: &Field| matches!(field.of, Type::Text(_) | Type::Formed(_));
             let given = object.fields().filter_map(|field| Some((field.key(version)?, texts(field))));
             let given = given.map(|(key, is_text)| {
                 let inner = if is_text { json!({"minLength": 1}) } else { json!({}) };
@@ -109,8 +111,12 @@ fn errors(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     if schema["minimum"].as_u64().is_some_and(|least| value.as_u64() < Some(least)) {
         wrong("is too small");
     }
-    if schema["minLength"].as_u64() == Some(1) && value == "" {
-        wrong("is empty");
+    let length = value.as_str().map(|text| text.chars().count() as u64);
+    if length.is_some() && (schema["minLength"].as_u64() > length) {
+        wrong("is too short");
+    }
+    if schema["maxLength"].as_u64().is_some_and(|most| length > Some(most)) {
+        wrong("is too long");
     }
     for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if value.get(key).is_none() {
@@ -145,6 +151,10 @@ fn inner_errors(schema: &Value, value: &Value, path: &str, found: &mut Vec<Strin
             (Some(of), _) => errors(of, inner, &path, found),
             (None, Some(Value::Bool(false))) => found.push(format!("{path}: is not known")),
             (None, Some(of)) => errors(of, inner, &path, found),
+            // An API server drops it.
+            (None, None) if schema["type"] == "object" && schema.get("properties").is_some() => {
+                found.push(format!("{path}: is dropped"))
+            }
             (None, None) => {}
         }
     }
@@ -186,6 +196,12 @@ fn complaints(document: &Value) -> Vec<String> {
     let (object, version) = kind_of(document).expect("the kind is in the table");
     let mut found = Vec::new();
     errors(&of_object(object, version), document, "", &mut found);
+    if let Some(kind) = KINDS.iter().find(|kind| is_convertible(document) && document["kind"] == kind.name) {
+        // An operator writes the status; what people write there is not looked at.
+        let mut document = document.clone();
+        document.as_object_mut().into_iter().for_each(|document| drop(document.remove("status")));
+        errors(&of_kind(kind, version), &document, "", &mut found);
+    }
     found
 }
 
@@ -379,6 +395,142 @@ fn a_default_that_is_written_changes_nothing() {
             let whole = filled(Type::Object(object), version, bare.clone());
             assert_ne!(whole, bare);
             assert_eq!(plan(&whole.to_string()), plan(&bare.to_string()), "{whole:#}");
+        }
+    }
+}
+
+/// The documents of a text with what is written into them.
+fn with_all_defaults(text: &str) -> String {
+    let mut files = Files::read(&[]);
+    files.sources.push(source(text.to_owned()));
+    let read = files.documents().expect("the text can be read");
+    let documents = read.into_iter().flat_map(|(_, documents)| documents);
+    documents.map(|document| format!("---\n{}\n", with_defaults(document))).collect()
+}
+
+#[test]
+fn what_is_written_into_objects_changes_nothing_and_is_written_once() {
+    let mut changed = 0;
+    for text in accepted() {
+        let written = with_all_defaults(&text);
+        let [before, after] = [&text, &written].map(|text| load(&[source(text.clone())], &options()));
+        let plan = |loaded: Result<weir_resources::Loaded, _>| loaded.map(|loaded| loaded.plan).ok();
+        assert_eq!(plan(after), plan(before), "{text}\n{written}");
+        assert_eq!(with_all_defaults(&written), written, "{text}");
+    }
+    for document in accepted().into_iter().flat_map(documents).filter(is_convertible) {
+        let written = with_defaults(document.clone());
+        changed += usize::from(written != document);
+        let complaints = complaints(&written);
+        assert!(complaints.is_empty(), "{complaints:#?}\n{written:#}");
+        let current = |document: Value| {
+            let converted = convert(document, Version::V1Beta1).expect("it can be converted");
+            with_defaults(converted)["spec"].take()
+        };
+        assert_eq!(current(written), current(document.clone()), "{document:#}");
+    }
+    assert!(changed > 50, "only {changed} documents had something written into them");
+}
+
+/// The defaults that people and their tools know of the pipeline API.
+#[test]
+fn the_published_defaults_are_written() {
+    let otlp = json!({"endpoint": {"value": "b:1"}});
+    let system = json!({"exclude": ["kyma-system", "kube-system", "istio-system"]});
+    let on = json!({"enabled": true, "namespaces": {}});
+    let off = json!({"enabled": false});
+    let resources: Map<_, _> = ["pod", "container", "node", "volume", "daemonset", "deployment", "statefulset", "job"]
+        .map(|name| (name.to_owned(), json!({"enabled": name != "pod"})))
+        .into_iter()
+        .collect();
+    let grpc = json!({"otlp": {"endpoint": {"value": "b:1"}, "protocol": "grpc"}});
+    let metrics = json!({"otlp": {"endpoint": {"value": "b:1"}, "protocol": "grpc", "temporality": "preserve"}});
+    let logs = json!({"enabled": true, "namespaces": system, "keepOriginalBody": true});
+    for (kind, version, spec, expected) in [
+        ("TracePipeline", "v1beta1", json!({"output": {"otlp": otlp}}), json!({"output": grpc})),
+        (
+            "MetricPipeline",
+            "v1beta1",
+            json!({"output": {"otlp": otlp}}),
+            json!({"input": {"otlp": on}, "output": metrics}),
+        ),
+        (
+            "MetricPipeline",
+            "v1beta1",
+            json!({"input": {"prometheus": {}, "istio": {"enabled": true}, "runtime": {"enabled": true, "resources": {"pod": off}}},
+                "output": {"otlp": otlp}}),
+            json!({"input": {
+                "otlp": on,
+                "prometheus": off,
+                "istio": {"enabled": true, "namespaces": system, "diagnosticMetrics": off, "envoyMetrics": off},
+                "runtime": {"enabled": true, "namespaces": system, "resources": resources},
+            }, "output": metrics}),
+        ),
+        (
+            "MetricPipeline",
+            "v1alpha1",
+            json!({"output": {"otlp": otlp}}),
+            json!({"input": {"otlp": {"namespaces": {}}}, "output": metrics}),
+        ),
+        (
+            "LogPipeline",
+            "v1beta1",
+            json!({"output": {"otlp": otlp}}),
+            json!({"input": {"otlp": on, "runtime": logs}, "output": grpc}),
+        ),
+        (
+            "LogPipeline",
+            "v1beta1",
+            json!({"output": {"http": {"host": {"value": "b"}}}}),
+            json!({"input": {"runtime": logs}, "output": {"http": {"host": {"value": "b"}}}}),
+        ),
+        (
+            "LogPipeline",
+            "v1alpha1",
+            json!({"input": {"application": {"namespaces": {"system": true}}}, "output": {"otlp": otlp}}),
+            json!({"input": {
+                "otlp": {"namespaces": {}},
+                "application": {"enabled": true, "namespaces": {"system": true}, "keepOriginalBody": true},
+            }, "output": grpc}),
+        ),
+    ] {
+        let api = format!("telemetry.kyma-project.io/{version}");
+        let document = json!({"apiVersion": api, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        assert_eq!(with_defaults(document)["spec"], expected, "{kind} {spec}");
+    }
+}
+
+/// What an API server asks of every part of a schema: a type, and nothing that contradicts a default of its own.
+#[test]
+fn schemas_are_structural() {
+    fn check(schema: &Value, path: &str) {
+        let has_type = schema["type"].is_string() || schema["x-kubernetes-preserve-unknown-fields"] == true;
+        assert!(has_type, "{path} has no type");
+        assert!(schema.get("properties").is_none() || schema.get("additionalProperties").is_none(), "{path}");
+        for key in ["allOf", "anyOf", "oneOf", "not", "$ref"] {
+            assert!(schema.get(key).is_none(), "{path} has {key}");
+        }
+        for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
+            check(inner, &format!("{path}.{key}"));
+        }
+        for key in ["items", "additionalProperties"] {
+            schema.get(key).into_iter().for_each(|inner| check(inner, &format!("{path}.{key}")));
+        }
+    }
+    let definitions = custom_resource_definitions(&ConversionWebhook::url("https://localhost:1/convert"));
+    let names: Vec<_> = definitions.iter().map(|definition| definition["metadata"]["name"].as_str()).collect();
+    let expected =
+        ["tracepipelines.telemetry", "metricpipelines.telemetry", "logpipelines.telemetry", "telemetries.operator"];
+    assert_eq!(
+        names,
+        expected.map(|name| format!("{name}.kyma-project.io")).each_ref().map(|name| Some(name.as_str()))
+    );
+    for definition in definitions {
+        for version in definition["spec"]["versions"].as_array().expect("there are versions") {
+            let schema = &version["schema"]["openAPIV3Schema"];
+            check(schema, definition["metadata"]["name"].as_str().expect("it has a name"));
+            let keys: Vec<_> = schema["properties"]["metadata"].as_object().into_iter().flatten().collect();
+            assert_eq!(keys, [(&"type".to_owned(), &json!("object"))], "metadata is the API server's");
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use weir_plan::{
-    Backlog, Body, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput, Language, Multiline,
-    OtlpInput, Output, Pipeline, PipelineId, Plan, PodLabels, Processing, PrometheusInput, Protocol, RecordShape,
-    RuntimeInput, RuntimeResource, Selector, ServiceEnrichment, Signal, Temporality, Tls, Transform,
+    Backlog, Body, CollectionIntervals, Compression, ContainerLogs, Endpoint, Enrichment, Filter, Input, IstioInput,
+    Language, Multiline, OtlpInput, Output, Pipeline, PipelineId, Plan, PodLabels, Processing, PrometheusInput,
+    Protocol, RecordShape, RuntimeInput, RuntimeMetrics, RuntimeResource, Selector, ServiceEnrichment, Signal,
+    Temporality, Tls, Transform,
 };
 use weir_resources::{Loaded, Options, Reason, Report, Severity, Source, load};
 
@@ -116,13 +117,13 @@ fn inputs_that_fetch_metrics_are_in_the_plan_with_their_defaults() {
         let expected = Input {
             runtime: Some(RuntimeInput {
                 namespaces: without_system(),
-                resources: RuntimeResource::ALL.to_vec(),
-                additional_metrics: Vec::new(),
+                metrics: RuntimeMetrics::of(&RuntimeResource::ALL),
             }),
             prometheus: Some(PrometheusInput {
                 namespaces: without_system(),
                 diagnostic_metrics: false,
                 static_targets: Vec::new(),
+                native_histograms: false,
             }),
             istio: Some(IstioInput { namespaces: without_system(), diagnostic_metrics: false, envoy_metrics: false }),
             ..Input::default()
@@ -130,6 +131,23 @@ fn inputs_that_fetch_metrics_are_in_the_plan_with_their_defaults() {
         assert_eq!(input(all), expected);
         assert_eq!(input("runtime: {enabled: true, namespaces: {}}").runtime.unwrap().namespaces, Selector::All);
     }
+}
+
+#[test]
+fn targets_are_asked_for_native_histograms_if_the_annotation_says_so() {
+    let is_wanted = |annotations: &str| {
+        let text = format!(
+            "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: MetricPipeline\n\
+             metadata: {{name: x, annotations: {{weir.dev/static-targets: 'http://a/'{annotations}}}}}\n\
+             spec: {{input: {{prometheus: {{enabled: true}}}}, output: {{otlp: {{endpoint: {{value: 'b:1'}}}}}}}}\n"
+        );
+        let input = plan(&text).pipelines.remove(0).input.prometheus.unwrap();
+        assert_eq!(input.static_targets, ["http://a/"]);
+        input.native_histograms
+    };
+    assert!(!is_wanted(""));
+    assert!(!is_wanted(", weir.dev/native-histograms: 'false'"));
+    assert!(is_wanted(", weir.dev/native-histograms: 'true'"));
 }
 
 #[test]
@@ -145,17 +163,16 @@ fn inputs_that_fetch_metrics_are_in_the_plan_as_they_are_asked_for() {
     istio: {enabled: true, diagnosticMetrics: {enabled: true}, envoyMetrics: {enabled: true}}
 ";
     use RuntimeResource::{Container, DaemonSet, Deployment, Job, Pod, StatefulSet};
+    let mut metrics = RuntimeMetrics::of(&[Pod, Container, DaemonSet, Deployment, StatefulSet, Job]);
+    assert!(metrics.insert("k8s.pod.uptime") && metrics.insert("k8s.node.uptime"));
     let expected = Input {
         otlp: None,
-        runtime: Some(RuntimeInput {
-            namespaces: only(&["shop"]),
-            resources: vec![Pod, Container, DaemonSet, Deployment, StatefulSet, Job],
-            additional_metrics: texts(["k8s.pod.uptime", "k8s.node.uptime"]),
-        }),
+        runtime: Some(RuntimeInput { namespaces: only(&["shop"]), metrics }),
         prometheus: Some(PrometheusInput {
             namespaces: except(&["a"]),
             diagnostic_metrics: true,
             static_targets: Vec::new(),
+            native_histograms: false,
         }),
         istio: Some(IstioInput { namespaces: without_system(), diagnostic_metrics: true, envoy_metrics: true }),
         ..Input::default()
@@ -343,7 +360,7 @@ const FINDINGS: &[Case] = &[
     (
         "MetricPipeline",
         "{output: {otlp: {endpoint: {value: 'b:1'}}}, input: {runtime: {enabled: true, additionalMetrics: [a]}}}",
-        &[(None, Severity::Warning), (Some(Reason::RuntimeAdditionalMetricInvalid), Severity::Error)],
+        &[(Some(Reason::RuntimeAdditionalMetricInvalid), Severity::Error)],
     ),
     (
         "TracePipeline",
@@ -447,6 +464,7 @@ fn the_example_for_metrics() {
         namespaces: Selector::Only(texts(["shop"])),
         diagnostic_metrics: false,
         static_targets: texts(["http://localhost:8888/metrics"]),
+        native_histograms: false,
     };
     let pipeline = Pipeline {
         input: Input {
@@ -476,7 +494,9 @@ fn the_example_for_metrics() {
         cluster_name: Some("production".to_owned()),
         pod_labels: vec![PodLabels::Key("team".to_owned()), PodLabels::Prefix("app.kubernetes.io/".to_owned())],
     };
-    let expected = Plan { pipelines: vec![pipeline], enrichment, ..Plan::default() };
+    let [runtime, prometheus, istio] = [60, 15, 60].map(Duration::from_secs);
+    let intervals = CollectionIntervals { runtime, prometheus, istio };
+    let expected = Plan { pipelines: vec![pipeline], enrichment, intervals };
     assert_eq!(plan(include_str!("../../../../examples/metrics.yaml")), expected);
 }
 

@@ -1,44 +1,69 @@
 //! The metrics that are made of a page, while they are written.
 //!
 //! Metrics are encoded in the order of the page. Numbers and times have fixed places, which lines remember as their
-//! slots: [`super::known`] writes numbers there, now and in later scrapes.
+//! slots: [`super::known`] writes numbers there, now and in later scrapes. Data points that are made of several lines are
+//! in `group`.
 
-use std::collections::HashMap;
+mod group;
 
-use weir_otlp::build::{Encoder, Open, varint_len};
-use weir_otlp::field::{
-    any_value, gauge, histogram, histogram_data_point, key_value, metric, number_data_point, sum, summary,
-    summary_data_point, value_at_quantile,
-};
+use weir_otlp::build::{Encoder, Open};
+use weir_otlp::field::{gauge, metric, number_data_point, sum};
 
-use super::family::{Part, Place};
-use super::known::{Composite, FIXED, KnownLine, Missing, Role, hash, hash_all};
+use super::family::{FamilyMember, Part};
+use super::home::{self, Home, ScopeInfos};
+use super::known::{Composite, FIXED, KnownLine, LineUse, hash, offset, shifted};
 use super::page::{Format, PageRules};
-use super::series::{Label, Series, unescaped};
-use super::text::Kind;
+use super::previous::{ByHash, PreviousPoint};
+use super::series::{Label, Series, unescaped, unescaped_help};
+use super::text::MetricType;
+use super::unit::symbol;
+use crate::encoding::{CUMULATIVE, attribute};
+use group::Group;
 
-/// `AGGREGATION_TEMPORALITY_CUMULATIVE`
-const CUMULATIVE: u64 = 2;
+/// The metadata of a metric that says what it is on the page, as in the Collector.
+pub(super) const TYPE_METADATA: &[u8] = b"prometheus.type";
 
 /// A guess at how long a metric is. When it is wrong, the metric moves by a byte when it ends.
 const GUESS: usize = 1 << 10;
 
 /// Metrics, and the lines that they were made of.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct Draft<'k> {
     out: Encoder,
+    /// Where metrics begin there.
+    start: usize,
     pub(super) lines: Vec<KnownLine>,
     pub(super) composites: Vec<Composite>,
     /// The metric whose points are written.
     open: Option<OpenMetric>,
     /// Points of a histogram or a summary, of which more lines may come.
-    group: Option<Group>,
+    group: Option<Group<'k>>,
     /// The labels of one point, encoded.
     attributes: Encoder,
-    /// Labels that every point gets.
-    target_labels: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether lines may say when counters were created.
-    keeps_counters: bool,
+    /// The id of the home of what is written.
+    home: u64,
+    /// Homes that were written.
+    homes: ByHash<()>,
+    /// Lines may say when counters were created.
+    is_openmetrics: bool,
+    /// See [`Drafted::is_doubtful`].
+    is_doubtful: bool,
+    /// Bytes that descriptions and units may still take. On a page whose families are mixed, they are written more than
+    /// once as long as there is room.
+    descriptions: usize,
+}
+
+/// What became of a page, but for its numbers.
+#[derive(Debug)]
+pub(super) struct Drafted {
+    /// The metrics with zeros for all numbers, behind what was there before.
+    pub(super) out: Vec<u8>,
+    /// Where they begin.
+    pub(super) start: usize,
+    pub(super) lines: Vec<KnownLine>,
+    pub(super) composites: Vec<Composite>,
+    /// Points were copied that may not be what their lines say now: some of these are gone, or others belong to them.
+    pub(super) is_doubtful: bool,
 }
 
 #[derive(Debug)]
@@ -49,46 +74,30 @@ struct OpenMetric {
     part: Part,
     /// The first line of it.
     first: usize,
+    /// The metric of the last page whose points belong here as well.
+    before: Option<usize>,
+    /// Some of its counters were copied, and are not in `counters`.
+    has_copies: bool,
     /// The lines of counters, by hashes of their labels, for those that say when they were created.
-    counters: HashMap<u64, usize>,
+    counters: ByHash<usize>,
 }
 
-/// The points of a family of histograms or summaries.
-#[derive(Debug)]
-struct Group {
-    name: Vec<u8>,
-    kind: Kind,
-    help: Vec<u8>,
-    unit: Vec<u8>,
-    points: Vec<GroupPoint>,
-    /// Where they are, by their hashes.
-    places: HashMap<u64, usize>,
-}
-
-/// One of them, with the lines that make it up.
-#[derive(Debug)]
-struct GroupPoint {
-    hash: u64,
-    attributes: Vec<u8>,
-    /// Upper bounds of buckets, or quantiles.
-    parts: Vec<(f64, usize)>,
-    sum: Option<usize>,
-    count: Option<usize>,
-    created: Option<usize>,
-}
-
-impl Draft {
-    /// `most`: bytes that metrics take at most. `lines`: how many lines there are.
-    pub(super) fn new(most: usize, lines: usize, rules: &PageRules) -> Self {
+impl<'k> Draft<'k> {
+    /// Metrics are appended to `out`. `lines`: how many lines there are. `length`: how long the page is.
+    pub(super) fn new(out: Vec<u8>, lines: usize, length: usize, rules: &PageRules) -> Self {
         Self {
-            out: Encoder::with_capacity(most),
+            start: out.len(),
+            out: out.into(),
             lines: Vec::with_capacity(lines),
             composites: Vec::new(),
             open: None,
             group: None,
             attributes: Encoder::default(),
-            target_labels: rules.target_labels.clone(),
-            keeps_counters: rules.format == Format::OpenMetrics,
+            home: 0,
+            homes: ByHash::default(),
+            is_openmetrics: rules.format == Format::OpenMetrics,
+            is_doubtful: false,
+            descriptions: length,
         }
     }
 
@@ -100,60 +109,123 @@ impl Draft {
         }
     }
 
+    /// What follows is of this home. `None`: of the target, in Weir's scope.
+    pub(super) fn enter(&mut self, home: Option<&Home<'_>>, infos: &mut ScopeInfos<'_>) {
+        let id = home.map_or(0, Home::id);
+        if id == self.home {
+            return;
+        }
+        self.end_family();
+        if let Some(home) = home
+            && self.homes.insert(id, ()).is_none()
+        {
+            home.define(id, infos, &mut self.out);
+        }
+        home::mark(id, &mut self.out);
+        self.home = id;
+    }
+
+    /// The id of the home of what is written.
+    pub(super) fn home(&self) -> u64 {
+        self.home
+    }
+
+    /// Adds the labels of a sample `target_info`.
+    pub(super) fn target_info(&mut self, home: Option<&Home<'_>>, series: &Series<'_>) {
+        self.end_family();
+        home::info(home, series, &mut self.out);
+    }
+
     /// Adds the line that was pushed last: a sample of this series, which belongs there.
-    pub(super) fn sample(&mut self, series: &Series<'_>, place: &Place<'_, '_>) {
+    pub(super) fn sample(&mut self, series: &Series<'_>, member: &FamilyMember<'_, '_>) {
         let line = self.lines.len() - 1;
-        if place.part.is_of_composite(place.kind) {
-            return self.part(series, place, line);
+        if member.part.is_of_composite(member.metric_type) {
+            return self.part(series, member, line);
         }
         self.encode_labels(number_data_point::ATTRIBUTES, series, None);
-        if place.part == Part::Created {
+        if member.part == Part::Created {
             return self.created(line);
         }
-        let is_open = self.open.as_ref().is_some_and(|open| open.name == *series.name && open.part == place.part);
-        if !is_open {
-            self.end_family();
-            self.begin_metric(&series.name, place);
-        }
-        self.number_point(place.part, line);
+        self.enter_metric(&series.name, member);
+        self.number_point(member.part, line);
     }
 
-    /// Whether a point of the series that this text names, which had this role before, belongs to the metric that is
-    /// written.
-    pub(super) fn continues(&self, text: &[u8], role: Role) -> bool {
-        let Some(open) = &self.open else { return false };
-        let is_of_kind = match role {
-            Role::Gauge => open.part != Part::Counter,
-            Role::Counter => open.part == Part::Counter && !self.keeps_counters,
-            _ => false,
-        };
-        let rest = text.strip_prefix(open.name.as_slice());
-        is_of_kind && rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'{'))
-    }
-
-    /// Adds the line that was pushed last: its point is as it was encoded before, but for the numbers.
-    pub(super) fn point_as_before(&mut self, point: &[u8], role: Role) {
-        self.out.bytes(gauge::DATA_POINTS, point);
-        let value = if role == Role::Counter { 3 * FIXED } else { 2 * FIXED };
+    /// Rules leave the line out that was pushed last.
+    pub(super) fn drop_line(&mut self) {
         if let Some(line) = self.lines.last_mut() {
-            line.set_role(role);
-            line.slot = offset(self.out.len() - point.len() + value - 8);
+            line.set_use(LineUse::Dropped);
         }
     }
 
-    /// The encoded metrics.
-    pub(super) fn finish(mut self) -> (Vec<u8>, Vec<KnownLine>, Vec<Composite>) {
-        self.end_family();
-        (self.out.into_bytes(), self.lines, self.composites)
+    /// Whether the points of this metric of the last page belong to the metric that is being written.
+    pub(super) fn continues(&self, before: usize) -> bool {
+        let open = self.open.as_ref().and_then(|open| open.before);
+        open.or_else(|| self.group.as_ref().and_then(|group| group.before)) == Some(before)
     }
 
-    fn begin_metric(&mut self, name: &[u8], place: &Place<'_, '_>) {
+    /// Goes on with a metric of the last page, after a line was pushed that belongs to it. `name`: that of the metric.
+    pub(super) fn resume(&mut self, before: usize, name: &[u8], member: &FamilyMember<'_, '_>) {
+        if member.part.is_of_composite(member.metric_type) {
+            self.enter_group(member).before = Some(before);
+        } else {
+            self.enter_metric(name, member);
+            if let Some(open) = &mut self.open {
+                open.before = Some(before);
+            }
+        }
+    }
+
+    /// Copies the data point of the line that was pushed last, which was there before.
+    pub(super) fn copy_point(&mut self, point: PreviousPoint<'_>, before: &KnownLine) {
+        let is_timed = self.lines.pop().is_some_and(|line| line.is_timed());
+        self.copy_points(point, std::slice::from_ref(before));
+        if let Some(line) = self.lines.last_mut() {
+            line.set_timed(is_timed);
+        }
+    }
+
+    /// Adds lines that were there before, and copies their data points, which follow each other.
+    pub(super) fn copy_points(&mut self, points: PreviousPoint<'_>, before: &[KnownLine]) {
+        let by = self.at().cast_signed() - points.start.cast_signed();
+        self.out.raw(points.field);
+        self.lines.extend(before.iter().map(|line| line.shifted(by)));
+        if let Some(open) = &mut self.open {
+            open.has_copies = true;
+        }
+    }
+
+    /// What was written, but for numbers.
+    pub(super) fn finish(mut self) -> Drafted {
+        self.end_family();
+        self.enter(None, &mut ScopeInfos::default());
+        let Self { out, start, lines, composites, is_doubtful, .. } = self;
+        Drafted { out: out.into_bytes(), start, lines, composites, is_doubtful }
+    }
+
+    /// What was there before metrics were appended to it.
+    pub(super) fn abandon(mut self) -> Vec<u8> {
+        self.out.truncate(self.start);
+        self.out.into_bytes()
+    }
+
+    /// Where among the metrics the next byte will be.
+    fn at(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    /// Begins a metric if it is not the one that is being written.
+    fn enter_metric(&mut self, name: &[u8], member: &FamilyMember<'_, '_>) {
+        if self.open.as_ref().is_some_and(|open| open.name == name && open.part == member.part) {
+            return;
+        }
+        self.end_family();
         let metric = self.out.open(weir_otlp::field::scope_data::ITEMS, GUESS);
-        head(&mut self.out, name, place.help, place.unit);
-        let data = self.out.open(if place.part == Part::Gauge { metric::GAUGE } else { metric::SUM }, GUESS);
+        let is_of_family = matches!(member.metric_type, MetricType::Info | MetricType::GaugeHistogram);
+        self.head(if is_of_family { member.name } else { name }, member.metric_type, member.help, member.unit);
+        let data = self.out.open(if member.part == Part::Gauge { metric::GAUGE } else { metric::SUM }, GUESS);
         let first = self.lines.len() - 1;
-        self.open =
-            Some(OpenMetric { metric, data, name: name.to_vec(), part: place.part, first, counters: HashMap::new() });
+        let (name, part, counters) = (name.to_vec(), member.part, ByHash::default());
+        self.open = Some(OpenMetric { metric, data, name, part, first, before: None, has_copies: false, counters });
     }
 
     fn end_metric(&mut self) {
@@ -166,8 +238,8 @@ impl Draft {
         self.out.close(data);
         self.out.close(metric);
         let moved = self.out.len().cast_signed() - before.cast_signed();
-        for line in &mut self.lines[first..] {
-            line.slot = shifted(line.slot, moved);
+        if moved != 0 {
+            self.move_lines(first..self.lines.len(), moved);
         }
     }
 
@@ -180,244 +252,63 @@ impl Draft {
         }
         self.out.fixed64(number_data_point::TIME_UNIX_NANO, 0);
         self.out.fixed64(number_data_point::AS_DOUBLE, 0);
-        let role = if part == Part::Counter { Role::Counter } else { Role::Gauge };
-        self.lines[line].set_role(role);
-        self.lines[line].slot = offset(self.out.len() - 8);
+        let used_as = if part == Part::Counter { LineUse::Counter } else { LineUse::Gauge };
+        self.lines[line].set_use(used_as);
+        self.lines[line].slot = offset(self.at() - 8);
         self.out.raw(self.attributes.written());
-        if let Some(open) = self.open.as_mut().filter(|_| part == Part::Counter && self.keeps_counters) {
+        if let Some(open) = self.open.as_mut().filter(|_| part == Part::Counter && self.is_openmetrics) {
             open.counters.insert(hash(self.attributes.written()), line);
         }
     }
 
     /// The line says when the counter with the labels that are encoded was created.
     fn created(&mut self, line: usize) {
-        let counters = self.open.as_ref().map(|open| &open.counters);
-        let Some(&counter) = counters.and_then(|counters| counters.get(&hash(self.attributes.written()))) else {
+        let Some(open) = &self.open else { return };
+        let Some(&counter) = open.counters.get(&hash(self.attributes.written())) else {
+            self.is_doubtful |= open.has_copies;
             return;
         };
-        self.lines[counter].set_role(Role::CreatedCounter);
-        self.lines[line].set_role(Role::Created);
+        self.lines[counter].set_use(LineUse::CreatedCounter);
+        self.lines[line].set_use(LineUse::Created);
         self.lines[line].slot = self.lines[counter].slot - offset(2 * FIXED);
     }
 
-    /// Adds a line to the point of its labels.
-    fn part(&mut self, series: &Series<'_>, place: &Place<'_, '_>, line: usize) {
-        let (left_out, attributes): (&[u8], _) = match place.kind {
-            Kind::Summary => (b"quantile", summary_data_point::ATTRIBUTES),
-            _ => (b"le", histogram_data_point::ATTRIBUTES),
-        };
-        self.encode_labels(attributes, series, Some(left_out));
-        let is_open = self.group.as_ref().is_some_and(|group| group.name == place.name && group.kind == place.kind);
-        if !is_open {
-            self.end_family();
-        }
-        let group = self.group.get_or_insert_with(|| Group {
-            name: place.name.to_vec(),
-            kind: place.kind,
-            help: place.help.to_vec(),
-            unit: place.unit.to_vec(),
-            points: Vec::new(),
-            places: HashMap::new(),
-        });
-        let bound = series.label(left_out).and_then(|text| std::str::from_utf8(text).ok()?.parse::<f64>().ok());
-        let point = group.point(self.attributes.written());
-        match (place.part, bound) {
-            (Part::Bucket | Part::Quantile, Some(bound)) => point.parts.push((bound, line)),
-            (Part::SumOf, _) => point.sum = Some(line),
-            (Part::CountOf, _) => point.count = Some(line),
-            (Part::Created, _) => point.created = Some(line),
-            _ => {}
+    fn move_lines(&mut self, lines: impl Iterator<Item = usize>, by: isize) {
+        for line in lines {
+            self.lines[line].slot = shifted(self.lines[line].slot, by);
         }
     }
 
-    fn write_group(&mut self, group: Group) {
-        let is_summary = group.kind == Kind::Summary;
-        let metric = self.out.open(weir_otlp::field::scope_data::ITEMS, GUESS);
-        head(&mut self.out, &group.name, &group.help, &group.unit);
-        let data = self.out.open(if is_summary { metric::SUMMARY } else { metric::HISTOGRAM }, GUESS);
-        let first = self.composites.len();
-        for point in &group.points {
-            if is_summary { self.summary_point(point) } else { self.histogram_point(point) }
+    /// The fields of a metric before its data.
+    fn head(&mut self, name: &[u8], metric_type: MetricType, help: &[u8], unit: &[u8]) {
+        self.out.bytes(metric::NAME, name);
+        if help.len() + unit.len() <= self.descriptions {
+            self.describe(help, unit);
         }
-        if !is_summary {
-            self.out.varint(histogram::AGGREGATION_TEMPORALITY, CUMULATIVE);
-        }
-        let before = self.out.len();
-        self.out.close(data);
-        self.out.close(metric);
-        let moved = self.out.len().cast_signed() - before.cast_signed();
-        if moved != 0 {
-            self.move_group(&group, first, moved);
-        }
+        attribute(&mut self.out, metric::METADATA, TYPE_METADATA, metric_type.word().as_bytes());
     }
 
-    /// Moves the slots of a group.
-    fn move_group(&mut self, group: &Group, first: usize, moved: isize) {
-        for composite in &mut self.composites[first..] {
-            composite.slot = shifted(composite.slot, moved);
-            composite.count = shifted(composite.count, moved);
-            composite.buckets = shifted(composite.buckets, moved);
+    fn describe(&mut self, help: &[u8], unit: &[u8]) {
+        let help = if self.is_openmetrics { unescaped(help) } else { unescaped_help(help) };
+        // What is not UTF-8 becomes longer.
+        let (help, unit) = (String::from_utf8_lossy(&help), symbol(&String::from_utf8_lossy(unit)));
+        let Some(left) = self.descriptions.checked_sub(help.len() + unit.len()) else { return };
+        self.descriptions = left;
+        if !help.is_empty() {
+            self.out.bytes(metric::DESCRIPTION, help.as_bytes());
         }
-        for point in &group.points {
-            let parts = point.parts.iter().map(|(_, line)| *line);
-            for line in parts.chain(point.sum).chain(point.count).chain(point.created) {
-                self.lines[line].slot = shifted(self.lines[line].slot, moved);
-            }
+        if !unit.is_empty() {
+            self.out.bytes(metric::UNIT, unit.as_bytes());
         }
-    }
-
-    /// Start time, time, count and sum, which are the same in histograms and summaries.
-    fn begin_composite(&mut self, point: &GroupPoint, missing: Missing) {
-        self.out.fixed64(histogram_data_point::START_TIME_UNIX_NANO, 0);
-        let slot = offset(self.out.len() - 8);
-        self.out.fixed64(histogram_data_point::TIME_UNIX_NANO, 0);
-        self.out.fixed64(histogram_data_point::COUNT, 0);
-        let count = offset(self.out.len() - 8);
-        self.set(point.count, Role::Count);
-        if point.sum.is_some() {
-            self.out.fixed64(histogram_data_point::SUM, 0);
-            self.set(point.sum, Role::Fraction);
-        }
-        if let Some(line) = point.created {
-            self.lines[line].set_role(Role::Created);
-            self.lines[line].slot = slot;
-        }
-        self.composites.push(Composite {
-            hash: point.hash,
-            last_count: 0,
-            start: 0,
-            slot,
-            count,
-            buckets: 0,
-            bucket_count: 0,
-            missing,
-            is_created: point.created.is_some(),
-        });
-    }
-
-    /// The eight bytes that were written last come of this line.
-    fn set(&mut self, line: Option<usize>, role: Role) {
-        let Some(line) = line else { return };
-        self.lines[line].set_role(role);
-        self.lines[line].slot = offset(self.out.len() - 8);
-    }
-
-    fn summary_point(&mut self, point: &GroupPoint) {
-        let quantile_bytes = 2 * FIXED;
-        let quantiles = point.parts.len() * (1 + varint_len(quantile_bytes as u64) + quantile_bytes);
-        let sum = if point.sum.is_some() { FIXED } else { 0 };
-        self.out.header(summary::DATA_POINTS, 3 * FIXED + sum + quantiles + point.attributes.len());
-        self.begin_composite(point, Missing::Nothing);
-        for &(quantile, line) in &point.parts {
-            self.out.header(summary_data_point::QUANTILE_VALUES, quantile_bytes);
-            self.out.fixed64(value_at_quantile::QUANTILE, quantile.to_bits());
-            self.out.fixed64(value_at_quantile::VALUE, 0);
-            self.set(Some(line), Role::Fraction);
-        }
-        self.out.raw(&point.attributes);
-    }
-
-    fn histogram_point(&mut self, point: &GroupPoint) {
-        let mut parts = point.parts.clone();
-        parts.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        parts.dedup_by_key(|(bound, _)| bound.to_bits());
-        let infinite = parts.pop_if(|(bound, _)| *bound == f64::INFINITY);
-        let missing = match (infinite, point.count) {
-            (Some(_), None) => Missing::Count,
-            (None, Some(_)) => Missing::LastBucket,
-            _ => Missing::Nothing,
-        };
-        // Without buckets, there is only a count.
-        let buckets = if parts.is_empty() && infinite.is_none() { 0 } else { parts.len() + 1 };
-        let (bounds, counts) = (8 * parts.len(), 8 * buckets);
-        let packed = |bytes: usize| if bytes == 0 { 0 } else { 1 + varint_len(bytes as u64) + bytes };
-        let sum = if point.sum.is_some() { FIXED } else { 0 };
-        let length = 3 * FIXED + sum + packed(bounds) + packed(counts) + point.attributes.len();
-        self.out.header(histogram::DATA_POINTS, length);
-        self.begin_composite(point, missing);
-        if buckets > 0 {
-            self.out.header(histogram_data_point::BUCKET_COUNTS, counts);
-            let first = offset(self.out.len());
-            if let Some(composite) = self.composites.last_mut() {
-                (composite.buckets, composite.bucket_count) = (first, offset(buckets));
-            }
-            for line in parts.iter().map(|(_, line)| Some(*line)).chain([infinite.map(|(_, line)| line)]) {
-                self.out.raw(&[0; 8]);
-                self.set(line, Role::Count);
-            }
-        }
-        if bounds > 0 {
-            self.out.header(histogram_data_point::EXPLICIT_BOUNDS, bounds);
-            parts.iter().for_each(|(bound, _)| self.out.raw(&bound.to_bits().to_le_bytes()));
-        }
-        self.out.raw(&point.attributes);
     }
 
     /// Encodes the labels of a series as attributes of a point, but for one that says which part of the point it is.
     fn encode_labels(&mut self, number: u32, series: &Series<'_>, left_out: Option<&[u8]>) {
-        let Self { attributes, target_labels, .. } = self;
-        attributes.truncate(0);
+        self.attributes.truncate(0);
         for Label { name, value } in &series.labels {
-            if left_out == Some(name.as_ref()) {
-                continue;
+            if left_out != Some(name.as_ref()) {
+                attribute(&mut self.attributes, number, name, value);
             }
-            // Labels of the target have these names already.
-            let is_taken = matches!(name.as_ref(), b"job" | b"instance")
-                || target_labels.iter().any(|(taken, _)| *taken == name.as_ref());
-            let prefix: &[u8] = if is_taken { b"exported_" } else { b"" };
-            attribute(attributes, number, [prefix, name], value);
-        }
-        for (name, value) in target_labels {
-            attribute(attributes, number, [b"", name], value);
         }
     }
-}
-
-impl Group {
-    /// The point with these labels.
-    fn point(&mut self, attributes: &[u8]) -> &mut GroupPoint {
-        let hash = hash_all([self.name.as_slice(), attributes]);
-        let index = *self.places.entry(hash).or_insert(self.points.len());
-        if index == self.points.len() {
-            let (attributes, parts) = (attributes.to_vec(), Vec::new());
-            self.points.push(GroupPoint { hash, attributes, parts, sum: None, count: None, created: None });
-        }
-        &mut self.points[index]
-    }
-}
-
-/// The fields of a metric before its data.
-fn head(out: &mut Encoder, name: &[u8], help: &[u8], unit: &[u8]) {
-    out.bytes(metric::NAME, name);
-    if !help.is_empty() {
-        out.bytes(metric::DESCRIPTION, &valid(&unescaped(help)));
-    }
-    if !unit.is_empty() {
-        out.bytes(metric::UNIT, &valid(unit));
-    }
-}
-
-/// Text that is valid UTF-8, whatever a page says.
-fn valid(text: &[u8]) -> Vec<u8> {
-    String::from_utf8_lossy(text).into_owned().into_bytes()
-}
-
-fn attribute(out: &mut Encoder, number: u32, [prefix, name]: [&[u8]; 2], value: &[u8]) {
-    let text = 1 + varint_len(value.len() as u64) + value.len();
-    let key = prefix.len() + name.len();
-    out.header(number, 1 + varint_len(key as u64) + key + 1 + varint_len(text as u64) + text);
-    out.header(key_value::KEY, key);
-    out.raw(prefix);
-    out.raw(name);
-    out.header(key_value::VALUE, text);
-    out.bytes(any_value::STRING_VALUE, value);
-}
-
-/// A place among the metrics. They are smaller than a page can make them: see the limit of its size.
-fn offset(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
-}
-
-fn shifted(slot: u32, by: isize) -> u32 {
-    offset((slot as usize).saturating_add_signed(by))
 }

@@ -2,21 +2,27 @@
 
 use std::collections::HashMap;
 
-use super::text::Kind;
+use super::page::Format;
+use super::previous::HashAsItIs;
+use super::series::BadSeries;
+use super::text::{Line, MetricType};
 
-/// What is known of a family from the comments before its samples.
+/// What is known of a family from the comments of the page.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Family<'p> {
-    pub(super) kind: Option<Kind>,
+    pub(super) metric_type: Option<MetricType>,
     /// As written, with escapes.
-    pub(super) help: &'p [u8],
-    pub(super) unit: &'p [u8],
+    pub(super) help: Option<&'p [u8]>,
+    pub(super) unit: Option<&'p [u8]>,
 }
 
 /// The families of a page, by their names.
 #[derive(Debug, Default)]
 pub(super) struct Families<'p> {
-    all: HashMap<&'p [u8], Family<'p>>,
+    all: Vec<(&'p [u8], Family<'p>)>,
+    places: HashMap<&'p [u8], usize, HashAsItIs>,
+    /// The place of the family that a comment was about last: more comments and its samples follow.
+    last: usize,
 }
 
 /// What a sample is in its family.
@@ -38,64 +44,110 @@ pub(super) enum Part {
     Created,
 }
 
-/// Where a sample belongs.
+/// What a sample is, and in which family.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'f, 'p> {
+pub(super) struct FamilyMember<'f, 'p> {
     /// The name of the family, a part of the name of the sample.
     pub(super) name: &'f [u8],
     pub(super) part: Part,
-    pub(super) kind: Kind,
+    pub(super) metric_type: MetricType,
     pub(super) help: &'p [u8],
     pub(super) unit: &'p [u8],
 }
 
-/// Ends of names of samples, the kinds of families they are of, and what they are there.
-const SUFFIXES: [(&[u8], &[Kind], Part); 9] = [
-    (b"_bucket", &[Kind::Histogram], Part::Bucket),
-    (b"_sum", &[Kind::Histogram, Kind::Summary], Part::SumOf),
-    (b"_count", &[Kind::Histogram, Kind::Summary], Part::CountOf),
-    (b"_total", &[Kind::Counter], Part::Counter),
-    (b"_created", &[Kind::Counter, Kind::Histogram, Kind::Summary], Part::Created),
-    (b"_info", &[Kind::Info], Part::Sum),
-    (b"_bucket", &[Kind::GaugeHistogram], Part::Gauge),
-    (b"_gsum", &[Kind::GaugeHistogram], Part::Gauge),
-    (b"_gcount", &[Kind::GaugeHistogram], Part::Gauge),
+/// Ends of names of samples, the types of families they are of, and what they are there.
+const SUFFIXES: [(&[u8], &[MetricType], Part); 7] = [
+    (b"_bucket", &[MetricType::Histogram], Part::Bucket),
+    (b"_sum", &[MetricType::Histogram, MetricType::Summary], Part::SumOf),
+    (b"_count", &[MetricType::Histogram, MetricType::Summary], Part::CountOf),
+    (b"_total", &[MetricType::Counter], Part::Counter),
+    (b"_created", &[MetricType::Counter, MetricType::Histogram, MetricType::Summary], Part::Created),
+    (b"_info", &[MetricType::Info], Part::Sum),
+    (b"_bucket", &[MetricType::GaugeHistogram], Part::Gauge),
 ];
 
 impl<'p> Families<'p> {
-    /// The family of this name, to be told what a comment says.
+    /// The family of this name, whose samples are likely to follow.
     pub(super) fn get(&mut self, name: &'p [u8]) -> &mut Family<'p> {
-        self.all.entry(name).or_default()
+        if self.all.get(self.last).is_none_or(|(last, _)| *last != name) {
+            self.last = *self.places.entry(name).or_insert(self.all.len());
+            if self.last == self.all.len() {
+                self.all.push((name, Family::default()));
+            }
+        }
+        &mut self.all[self.last].1
     }
 
-    /// Where the sample of this name belongs. `has_quantile`: it has a label of that name.
-    pub(super) fn place<'f>(&self, name: &'f [u8], has_quantile: bool) -> Place<'f, 'p> {
-        if let Some(family) = self.all.get(name) {
-            let kind = family.kind.unwrap_or(Kind::Unknown);
-            let part = match kind {
-                Kind::Counter => Part::Counter,
-                Kind::Info | Kind::StateSet => Part::Sum,
-                Kind::Summary if has_quantile => Part::Quantile,
+    /// The family of this name, if a comment was about it.
+    fn find(&self, name: &[u8]) -> Option<&Family<'p>> {
+        let last = self.all.get(self.last).filter(|(last, _)| *last == name);
+        last.or_else(|| self.all.get(*self.places.get(name)?)).map(|(_, family)| family)
+    }
+
+    /// Takes what a line says of a family. What was said first is true.
+    pub(super) fn tell(&mut self, line: Line<'p>, format: Format) -> Result<(), BadSeries> {
+        match line {
+            Line::Help(_, help) if std::str::from_utf8(help).is_err() => return Err(BadSeries::NotUtf8),
+            Line::Type(name, metric_type) => {
+                self.get(name).metric_type.get_or_insert(metric_type);
+            }
+            Line::Help(name, help) => {
+                self.get(name).help.get_or_insert(help);
+            }
+            Line::Unit(name, unit) if format == Format::OpenMetrics => {
+                self.get(name).unit.get_or_insert(unit);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the sample of this name is, and in which family. `has_quantile`: it has a label of that name.
+    pub(super) fn member<'f>(&self, name: &'f [u8], has_quantile: bool) -> FamilyMember<'f, 'p> {
+        if let Some(family) = self.find(name) {
+            let metric_type = family.metric_type.unwrap_or(MetricType::Unknown);
+            let part = match metric_type {
+                MetricType::Counter => Part::Counter,
+                MetricType::Info | MetricType::StateSet => Part::Sum,
+                MetricType::Summary if has_quantile => Part::Quantile,
                 _ => Part::Gauge,
             };
-            return Place { name, part, kind, help: family.help, unit: family.unit };
+            return family.member(name, part, metric_type);
         }
-        let found = SUFFIXES.iter().find_map(|(suffix, kinds, part)| {
+        let found = SUFFIXES.iter().find_map(|(suffix, types, part)| {
             let name = name.strip_suffix(*suffix)?;
-            let family = self.all.get(name)?;
-            let kind = family.kind.filter(|kind| kinds.contains(kind))?;
-            Some(Place { name, part: *part, kind, help: family.help, unit: family.unit })
+            let family = self.find(name)?;
+            let metric_type = family.metric_type.filter(|metric_type| types.contains(metric_type))?;
+            Some(family.member(name, *part, metric_type))
         });
-        found.unwrap_or(Place { name, part: Part::Gauge, kind: Kind::Unknown, help: b"", unit: b"" })
+        found.unwrap_or(FamilyMember {
+            name,
+            part: Part::Gauge,
+            metric_type: MetricType::Unknown,
+            help: b"",
+            unit: b"",
+        })
+    }
+}
+
+impl<'p> Family<'p> {
+    fn member<'f>(&self, name: &'f [u8], part: Part, metric_type: MetricType) -> FamilyMember<'f, 'p> {
+        FamilyMember {
+            name,
+            part,
+            metric_type,
+            help: self.help.unwrap_or_default(),
+            unit: self.unit.unwrap_or_default(),
+        }
     }
 }
 
 impl Part {
     /// Whether it is one of several samples that are one data point together.
-    pub(super) fn is_of_composite(self, kind: Kind) -> bool {
+    pub(super) fn is_of_composite(self, metric_type: MetricType) -> bool {
         match self {
             Self::Bucket | Self::Quantile | Self::SumOf | Self::CountOf => true,
-            Self::Created => kind != Kind::Counter,
+            Self::Created => metric_type != MetricType::Counter,
             Self::Gauge | Self::Counter | Self::Sum => false,
         }
     }
@@ -108,15 +160,15 @@ mod tests {
     #[test]
     fn samples_find_their_families() {
         let mut families = Families::default();
-        for (name, kind) in [
-            (&b"c"[..], Kind::Counter),
-            (b"h", Kind::Histogram),
-            (b"s", Kind::Summary),
-            (b"i", Kind::Info),
-            (b"g_count", Kind::Gauge),
-            (b"g", Kind::GaugeHistogram),
+        for (name, metric_type) in [
+            (&b"c"[..], MetricType::Counter),
+            (b"h", MetricType::Histogram),
+            (b"s", MetricType::Summary),
+            (b"i", MetricType::Info),
+            (b"g_count", MetricType::Gauge),
+            (b"g", MetricType::GaugeHistogram),
         ] {
-            families.get(name).kind = Some(kind);
+            families.get(name).metric_type = Some(metric_type);
         }
         for (sample, family, part) in [
             ("c", "c", Part::Counter),
@@ -132,8 +184,8 @@ mod tests {
             ("g_count", "g_count", Part::Gauge),
             ("unknown_total", "unknown_total", Part::Gauge),
         ] {
-            let place = families.place(sample.as_bytes(), sample == "s");
-            assert_eq!((place.name, place.part), (family.as_bytes(), part), "{sample}");
+            let member = families.member(sample.as_bytes(), sample == "s");
+            assert_eq!((member.name, member.part), (family.as_bytes(), part), "{sample}");
         }
     }
 }

@@ -45,8 +45,9 @@ fn plain(text: &[u8]) -> Option<(f64, &[u8])> {
 
 fn any(text: &[u8]) -> Option<(f64, &[u8])> {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    let value = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
-    Some((value, &text[end..]))
+    let value: f64 = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    let is_too_large = value.is_infinite() && text[..end].iter().any(u8::is_ascii_digit);
+    (!is_too_large).then_some((value, &text[end..]))
 }
 
 #[cfg(test)]
@@ -80,7 +81,7 @@ mod tests {
             assert_eq!(value(text).map(f64::to_bits), Some(expected.to_bits()), "{text}");
         }
         assert!(value("NaN").unwrap().is_nan());
-        for none in ["", "-", ".", "-.", "1.2.3", "1x", "0x1p3", "1_000", "one"] {
+        for none in ["", "-", ".", "-.", "1.2.3", "1x", "0x1p3", "1_000", "one", "1e400", "-1e400"] {
             assert_eq!(value(none), None, "{none}");
         }
         assert_eq!(number(b"1.5 17"), Some((1.5, &b" 17"[..])));

@@ -25,9 +25,9 @@ pub(super) struct Exemplar<'p> {
 /// What is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadSample {
-    #[error("a value that is no number")]
+    #[error("a value that is no number, or too large for one")]
     Value,
-    #[error("a time that is no number")]
+    #[error("a time that is no number, before 1970, or more than five centuries later")]
     Time,
     #[error("an exemplar that is not written as # {{labels}} value")]
     Exemplar,
@@ -42,6 +42,8 @@ pub(super) enum TimeUnit {
     Milliseconds,
     /// In OpenMetrics, with a fraction.
     Seconds,
+    /// What the page says is not taken.
+    Unheeded,
 }
 
 /// Reads what follows a series.
@@ -56,7 +58,8 @@ pub(super) fn extra(text: &[u8], unit: TimeUnit) -> Result<Extra<'_>, BadSample>
     let mut extra = Extra::default();
     if rest.first().is_some_and(|byte| *byte != b'#') {
         let (time, after) = number(rest).ok_or(BadSample::Time)?;
-        extra.time = Some(nanos(time, unit).ok_or(BadSample::Time)?);
+        let time = nanos(time, unit).ok_or(BadSample::Time)?;
+        extra.time = (unit != TimeUnit::Unheeded).then_some(time);
         rest = after.trim_ascii_start();
     }
     if let Some(text) = rest.strip_prefix(b"#") {
@@ -82,17 +85,17 @@ fn exemplar(text: &[u8]) -> Result<Exemplar<'_>, BadSample> {
     Ok(Exemplar { labels, value, time })
 }
 
-/// A time of a page, in nanoseconds since the epoch: of whole milliseconds, because that is what Prometheus keeps.
+/// A time of a page, in nanoseconds since the epoch: cut off to whole milliseconds, because that is what Prometheus keeps.
 fn nanos(time: f64, unit: TimeUnit) -> Option<u64> {
     let milliseconds = match unit {
-        TimeUnit::Milliseconds => time,
+        TimeUnit::Milliseconds | TimeUnit::Unheeded => time,
         TimeUnit::Seconds => time * 1e3,
     };
     if !(0.0..MOST_MILLISECONDS).contains(&milliseconds) {
         return None;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in the range of the line above")]
-    let milliseconds = milliseconds.round() as u64;
+    let milliseconds = milliseconds as u64;
     Some(milliseconds * 1_000_000)
 }
 
@@ -114,7 +117,9 @@ mod tests {
         assert_eq!(of("1 ", TimeUnit::Seconds), Ok((1.0, none)));
         let at = |time| Extra { time: Some(time), exemplar: None };
         assert_eq!(of("1 1395066363123", TimeUnit::Milliseconds), Ok((1.0, at(1_395_066_363_123_000_000))));
-        assert_eq!(of("1 1395066363.1234", TimeUnit::Seconds), Ok((1.0, at(1_395_066_363_123_000_000))));
+        assert_eq!(of("1 1395066363.1239", TimeUnit::Seconds), Ok((1.0, at(1_395_066_363_123_000_000))));
+        assert_eq!(of("1 1395066363123", TimeUnit::Unheeded), Ok((1.0, none)));
+        assert_eq!(of("1 x", TimeUnit::Unheeded), Err(BadSample::Time));
         let exemplar = |time| Some(Exemplar { labels: br#"{a="}"}"#, value: 0.5, time });
         assert_eq!(
             of(r#"1 # {a="}"} 0.5"#, TimeUnit::Seconds),

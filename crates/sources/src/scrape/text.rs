@@ -3,11 +3,13 @@
 //! A line is taken apart no further than needed to know what it is: the text that names a series stays as it is, and
 //! [`super::series`] reads it when it was not seen before.
 
-use memchr::{memchr, memchr2};
+use std::ops::Range;
+
+use memchr::memchr2;
 
 /// What a family of metrics is, by its `TYPE` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     Counter,
     Gauge,
     Histogram,
@@ -22,7 +24,7 @@ pub(super) enum Kind {
 /// A line of a page. Texts are as they were written, escapes included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'p> {
-    Type(&'p [u8], Kind),
+    Type(&'p [u8], MetricType),
     Help(&'p [u8], &'p [u8]),
     Unit(&'p [u8], &'p [u8]),
     /// `# EOF` of OpenMetrics.
@@ -52,7 +54,7 @@ pub(super) enum Broken {
     NoName,
 }
 
-impl Kind {
+impl MetricType {
     fn of(word: &[u8]) -> Self {
         match word {
             b"counter" => Self::Counter,
@@ -65,6 +67,36 @@ impl Kind {
             _ => Self::Unknown,
         }
     }
+
+    /// The word of OpenMetrics for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::GaugeHistogram => "gaugehistogram",
+            Self::Summary => "summary",
+            Self::Info => "info",
+            Self::StateSet => "stateset",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The lines of a page that have one of these places in them, in order, each with the first such place.
+pub(super) fn lines_with(
+    page: &[u8],
+    places: impl Iterator<Item = usize>,
+) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let mut next_line = 0;
+    places.filter_map(move |at| {
+        if at < next_line {
+            return None;
+        }
+        let start = memchr::memrchr(b'\n', &page[next_line..at]).map_or(next_line, |end| next_line + end + 1);
+        next_line = memchr::memchr(b'\n', &page[at..]).map_or(page.len(), |length| at + length);
+        Some((at, start..next_line))
+    })
 }
 
 /// Reads a line, which is given without the line feed that ends it.
@@ -87,22 +119,23 @@ fn comment(text: &[u8]) -> Line<'_> {
         return Line::Nothing;
     }
     match word {
-        b"TYPE" => Line::Type(name, Kind::of(rest.trim_ascii())),
+        b"TYPE" => Line::Type(name, MetricType::of(rest.trim_ascii())),
         b"HELP" => Line::Help(name, rest),
         b"UNIT" => Line::Unit(name, rest.trim_ascii()),
         _ => Line::Nothing,
     }
 }
 
-/// The name of a family, which may be quoted, and what follows it.
+/// The name of a family, which may be quoted, and what follows the space after it.
 fn family_name(text: &[u8]) -> (&[u8], &[u8]) {
-    match text.strip_prefix(b"\"") {
+    let (name, rest) = match text.strip_prefix(b"\"") {
         Some(quoted) => match end_of_quote(quoted) {
-            Some(end) => (&quoted[..end], quoted[end + 1..].trim_ascii_start()),
-            None => (&[], &[]),
+            Some(end) => (&quoted[..end], &quoted[end + 1..]),
+            None => return (&[], &[]),
         },
-        None => split(text),
-    }
+        None => text.split_at(memchr2(b' ', b'\t', text).unwrap_or(text.len())),
+    };
+    (name, rest.get(1..).unwrap_or_default())
 }
 
 /// The first word, and what follows the white space after it.
@@ -158,20 +191,6 @@ pub(super) fn end_of_quote(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The lines of a page. What follows the last line feed is a line as well.
-pub(super) fn lines(page: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = (!page.is_empty()).then_some(page);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let Some(end) = memchr(b'\n', text) else {
-            rest = None;
-            return Some(text);
-        };
-        rest = (end + 1 < text.len()).then(|| &text[end + 1..]);
-        Some(&text[..end])
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,10 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_found_once() {
+        let page = b"#a #\nb\n c # d#";
+        let found: Vec<_> = lines_with(page, memchr::memchr_iter(b'#', page)).collect();
+        assert_eq!(found, [(0, 0..4), (10, 7..14)]);
+    }
+
+    #[test]
     fn comments_are_told_apart() {
-        assert_eq!(line(b"# TYPE a counter"), Ok(Line::Type(b"a", Kind::Counter)));
-        assert_eq!(line(b"#TYPE \"a.b\" gauge "), Ok(Line::Type(b"a.b", Kind::Gauge)));
-        assert_eq!(line(b"# TYPE a nonsense"), Ok(Line::Type(b"a", Kind::Unknown)));
+        assert_eq!(line(b"# TYPE a counter"), Ok(Line::Type(b"a", MetricType::Counter)));
+        assert_eq!(line(b"#TYPE \"a.b\" gauge "), Ok(Line::Type(b"a.b", MetricType::Gauge)));
+        assert_eq!(line(b"# TYPE a nonsense"), Ok(Line::Type(b"a", MetricType::Unknown)));
         assert_eq!(line(b"# HELP a what it is "), Ok(Line::Help(b"a", b"what it is ")));
         assert_eq!(line(b"# HELP a"), Ok(Line::Help(b"a", b"")));
         assert_eq!(line(b"# UNIT a_seconds seconds"), Ok(Line::Unit(b"a_seconds", b"seconds")));
@@ -211,13 +237,5 @@ mod tests {
         for nothing in [&b""[..], b"   ", b"#", b"# a remark", b"# TYPE", b"# TYPE \"a"] {
             assert_eq!(line(nothing), Ok(Line::Nothing));
         }
-    }
-
-    #[test]
-    fn the_last_line_may_have_no_end() {
-        let of = |page: &'static [u8]| lines(page).collect::<Vec<_>>();
-        assert_eq!(of(b"a\n\nb"), [&b"a"[..], b"", b"b"]);
-        assert_eq!(of(b"a\n"), [b"a"]);
-        assert!(of(b"").is_empty());
     }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 use memchr::memchr;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+use crate::time::parse_rfc3339_nanos;
+
 #[cfg(test)]
 mod tests;
 
@@ -78,7 +80,7 @@ const LONGEST_CRI_TIME: usize = 36;
 /// the kubelet reads them, so that runtimes may add others. Text is taken as it is, with a `\r` at its end.
 fn cri(line: &[u8]) -> Option<Line<'_>> {
     let time_end = memchr(b' ', &line[..line.len().min(LONGEST_CRI_TIME)])?;
-    let unix_nanos = unix_nanos(&line[..time_end])?;
+    let unix_nanos = parse_rfc3339_nanos(&line[..time_end])?;
     let rest = &line[time_end + 1..];
     let (stream, rest) = match rest.strip_prefix(b"stdout ") {
         Some(rest) => (Stream::Stdout, rest),
@@ -144,7 +146,7 @@ fn docker(line: &[u8]) -> Option<Line<'_>> {
         Some(b"stderr") => Some(Stream::Stderr),
         _ => None,
     };
-    let unix_nanos = time.map_or(Some(0), |Text(time)| unix_nanos(&time))?;
+    let unix_nanos = time.map_or(Some(0), |Text(time)| parse_rfc3339_nanos(&time))?;
     let is_partial = text.last() != Some(&b'\n');
     if !is_partial {
         match &mut text {
@@ -153,71 +155,4 @@ fn docker(line: &[u8]) -> Option<Line<'_>> {
         }
     }
     Some(Line { stream, unix_nanos, text, is_partial, is_cut: false })
-}
-
-/// Nanoseconds since the Unix epoch of a time in the form of RFC 3339, from 1970 until they do not fit an `i64`, in 2262.
-fn unix_nanos(time: &[u8]) -> Option<u64> {
-    let (date_and_time, rest) = time.split_first_chunk()?;
-    let (nanos, zone) = fraction(rest)?;
-    let seconds = seconds(date_and_time)? - offset_seconds(zone)?;
-    let nanos = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
-    u64::try_from(nanos).ok()
-}
-
-/// Seconds since the Unix epoch of `2026-11-23T12:00:00`. A leap second is the first one of the next minute.
-fn seconds(text: &[u8; 19]) -> Option<i64> {
-    let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T' | b't', rest @ ..] = text else { return None };
-    let [h0, h1, b':', n0, n1, b':', s0, s1] = rest else { return None };
-    let year = pair(*y0, *y1)? * 100 + pair(*y2, *y3)?;
-    let days = days(year, pair(*m0, *m1)?, pair(*d0, *d1)?)?;
-    let (hour, minute, second) = (pair(*h0, *h1)?, pair(*n0, *n1)?, pair(*s0, *s1)?);
-    let is_time = hour < 24 && minute < 60 && second <= 60;
-    is_time.then_some(((days * 24 + hour) * 60 + minute) * 60 + second)
-}
-
-/// Days of a year that is not a leap year before its months.
-const DAYS_BEFORE: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
-
-/// Leap days before 1970, if the calendar had always been this one.
-const LEAP_DAYS_BEFORE_1970: i64 = 477;
-
-/// Days from the Unix epoch to a date.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let index = usize::try_from(month).ok()?.checked_sub(1)?;
-    let (before, until) = (DAYS_BEFORE.get(index)?, DAYS_BEFORE.get(index + 1)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let leap_day = i64::from(is_leap && month == 2);
-    if day < 1 || day > until - before + leap_day {
-        return None;
-    }
-    let past = year - 1;
-    let leap_days = past / 4 - past / 100 + past / 400 - LEAP_DAYS_BEFORE_1970 + i64::from(is_leap && month > 2);
-    Some((year - 1970) * 365 + leap_days + before + day - 1)
-}
-
-/// The nanoseconds of `.123`, and what comes behind them.
-fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
-    let Some(text) = text.strip_prefix(b".") else { return Some((0, text)) };
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (fraction, rest) = text.split_at(digits);
-    let missing = 9_u32.checked_sub(u32::try_from(digits).ok()?)?;
-    let value = fraction.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-    (digits > 0).then_some((value * 10_i64.pow(missing), rest))
-}
-
-/// How far a zone is before UTC: `Z`, `+01:00`.
-fn offset_seconds(zone: &[u8]) -> Option<i64> {
-    let (sign, hours, minutes) = match zone {
-        b"Z" | b"z" => return Some(0),
-        [b'+', h0, h1, b':', m0, m1] => (1, pair(*h0, *h1)?, pair(*m0, *m1)?),
-        [b'-', h0, h1, b':', m0, m1] => (-1, pair(*h0, *h1)?, pair(*m0, *m1)?),
-        _ => return None,
-    };
-    (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60)
-}
-
-/// The number that two digits are.
-fn pair(tens: u8, ones: u8) -> Option<i64> {
-    let are_digits = tens.is_ascii_digit() && ones.is_ascii_digit();
-    are_digits.then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
 }

@@ -27,7 +27,7 @@
 use memchr::memchr;
 use weir_otlp::build::{Encoder, Open};
 use weir_otlp::conventions;
-use weir_otlp::field::{any_value, log_record, request, resource, resource_data, scope, scope_data};
+use weir_otlp::field::{any_value, log_record, request, resource, resource_data, scope_data};
 use weir_plan::RecordShape;
 
 pub(crate) use self::attributes::Attributes;
@@ -36,6 +36,7 @@ use self::known::Findings;
 use self::lexer::Scalar;
 use super::join::Entry;
 use super::line::Stream;
+use crate::encoding::own_scope;
 
 mod attributes;
 mod known;
@@ -122,7 +123,7 @@ impl RequestBuilder {
         let resource = out.open(request::RESOURCES, expected);
         write_resource(&mut out, source);
         let scope = out.open(resource_data::SCOPES, expected);
-        write_scope(&mut out);
+        own_scope(&mut out, SCOPE_NAME);
         let origin = Origin::of(source, shape);
         let empty = Filled { bytes: out.len(), items: 0 };
         let (before_entry, marked) = (empty, empty);
@@ -334,13 +335,6 @@ fn write_resource(out: &mut Encoder, source: &Source<'_>) {
         write_attribute(out, resource::ATTRIBUTES, key, value);
     }
     out.close(resource);
-}
-
-fn write_scope(out: &mut Encoder) {
-    let scope = out.open(scope_data::SCOPE, SCOPE_NAME.len());
-    out.bytes(scope::NAME, SCOPE_NAME.as_bytes());
-    out.bytes(scope::VERSION, env!("CARGO_PKG_VERSION").as_bytes());
-    out.close(scope);
 }
 
 fn write_attribute(out: &mut Encoder, number: u32, key: &str, value: &str) {

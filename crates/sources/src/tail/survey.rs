@@ -57,7 +57,8 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
         }
     }
     news.report_unnamed();
-    shared.inlet.report(with_totals(figures, &shared.totals()));
+    let figures = with_totals(figures, &shared.totals());
+    shared.inlet.report(|of_all| of_all.container_logs = Some(figures));
 }
 
 /// Gives up removed files, the oldest first, until the others take no more than `most` bytes. Returns whose they are.

@@ -2,6 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here is to fail the test")]
 
+mod bad_pages;
+mod bad_servers;
+mod encodings;
+mod large;
+mod memory;
+mod redirects;
+mod schedule;
+mod seen;
+mod servers;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,14 +22,14 @@ use prost::Message;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use weir_engine::settings::Admin;
+use weir_engine::settings::{self, Admin};
 use weir_engine::{Engine, Settings};
 use weir_enrich::PodList;
 use weir_plan::{
     Body, ClusterFacts, CollectionIntervals, Compression, Endpoint, Output, Pipeline, Plan, PrometheusInput, Protocol,
-    Selector, Signal,
+    Scrapables, Selector, Signal,
 };
-use weir_sources::scrape::{Scraper, TargetBoard};
+use weir_sources::scrape::{self, Failure, Scraper, TargetBoard};
 use weir_testkit::backend::Backend;
 use weir_testkit::eventually;
 
@@ -28,7 +38,14 @@ use weir_testkit::eventually;
 struct Page {
     status: u16,
     content_type: &'static str,
-    body: String,
+    content_encoding: &'static str,
+    body: Vec<u8>,
+}
+
+impl Page {
+    fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, content_type, content_encoding: "identity", body: body.into() }
+    }
 }
 
 /// A target whose page can change.
@@ -48,7 +65,7 @@ impl Target {
     async fn start(body: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
-        let page = Page { status: 200, content_type: "text/plain; version=0.0.4", body: body.to_owned() };
+        let page = Page::new(200, "text/plain; version=0.0.4", body);
         let page = Arc::new(Mutex::new(page));
         let served = Arc::clone(&page);
         let task = tokio::spawn(async move {
@@ -61,7 +78,11 @@ impl Target {
     }
 
     fn now(&self, status: u16, content_type: &'static str, body: &str) {
-        *self.page.lock().unwrap() = Page { status, content_type, body: body.to_owned() };
+        self.serves(Page::new(status, content_type, body));
+    }
+
+    fn serves(&self, page: Page) {
+        *self.page.lock().unwrap() = page;
     }
 }
 
@@ -71,12 +92,13 @@ async fn serve(stream: TcpStream, page: Arc<Mutex<Page>>) {
     let mut line = String::new();
     while stream.read_line(&mut line).await.is_ok_and(|read| read > 0) {
         if line == "\r\n" {
-            let Page { status, content_type, body } = page.lock().unwrap().clone();
+            let Page { status, content_type, content_encoding, body } = page.lock().unwrap().clone();
             let length = body.len();
-            let answer = format!(
-                "HTTP/1.1 {status} Said\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n{body}"
+            let head = format!(
+                "HTTP/1.1 {status} Said\r\ncontent-type: {content_type}\r\ncontent-encoding: {content_encoding}\r\n\
+                 content-length: {length}\r\n\r\n"
             );
-            if stream.write_all(answer.as_bytes()).await.is_err() {
+            if stream.write_all(&[head.into_bytes(), body].concat()).await.is_err() {
                 return;
             }
         }
@@ -86,7 +108,7 @@ async fn serve(stream: TcpStream, page: Arc<Mutex<Page>>) {
 
 /// A pipeline that scrapes this target, and an engine that runs it.
 struct Agent {
-    _engine: Engine,
+    engine: Engine,
     scraper: Scraper,
     board: TargetBoard,
     backend: Backend,
@@ -96,26 +118,37 @@ impl Agent {
     async fn start(target: &Target, diagnostic_metrics: bool) -> Self {
         let backend = Backend::start().await;
         let plan = plan(&backend, &target.url, diagnostic_metrics);
+        Self::run(&plan, backend, settings::MEMORY).await
+    }
+
+    /// Scrapes several targets every so often, with all that is said of scrapes.
+    async fn of(urls: &[&str], interval: Duration) -> Self {
+        let backend = Backend::start().await;
+        let plan = plan_of(&backend, urls, interval);
+        Self::run(&plan, backend, settings::MEMORY).await
+    }
+
+    async fn run(plan: &Plan, backend: Backend, memory: usize) -> Self {
+        Self::with(plan, backend, Settings { memory, ..Settings::default() }).await
+    }
+
+    /// With these settings, but no ports.
+    async fn with(plan: &Plan, backend: Backend, settings: Settings) -> Self {
         let admin = Admin { port: None, ..Admin::default() };
-        let settings = Settings {
-            grpc_port: None,
-            http_port: None,
-            metrics_port: None,
-            health_port: None,
-            admin,
-            ..Settings::default()
-        };
+        let settings =
+            Settings { grpc_port: None, http_port: None, metrics_port: None, health_port: None, admin, ..settings };
         let pods = Arc::new(PodList::new(ClusterFacts::default()));
-        let engine = Engine::start(&plan, pods, settings).await.unwrap();
+        let engine = Engine::start(plan, pods, settings).await.unwrap();
         let board = TargetBoard::default();
-        let scraper = Scraper::start(&plan, engine.inlet(), board.clone()).unwrap();
-        Self { _engine: engine, scraper, board, backend }
+        let scraper =
+            Scraper::start(scrape::Settings::default(), (plan, &Scrapables::default()), engine.inlet(), board.clone())
+                .unwrap();
+        Self { engine, scraper, board, backend }
     }
 
     /// Every number that arrived, in order, as text.
     fn arrived(&self) -> Vec<String> {
-        let requests = self.backend.captured().into_iter();
-        requests.flat_map(|captured| numbers(&captured.plain)).collect()
+        arrived(&self.backend)
     }
 
     /// Waits until such a number arrived.
@@ -125,8 +158,8 @@ impl Agent {
 
     /// Waits for a scrape that fails for this reason.
     async fn fails(&self, reason: &str) {
-        let fails = |error: &String| error.contains(reason);
-        let is_there = || self.board.all().iter().any(|(_, last)| last.error.as_ref().is_some_and(fails));
+        let fails = |failure: &Failure| failure.words.contains(reason);
+        let is_there = || self.board.all().iter().any(|(_, last)| last.failure.as_ref().is_some_and(fails));
         eventually(reason, async || is_there()).await;
     }
 }
@@ -146,9 +179,23 @@ fn plan(backend: &Backend, url: &str, diagnostic_metrics: bool) -> Plan {
     let mut pipeline = Pipeline::new(Signal::Metrics, "scraped", output);
     pipeline.input.otlp = None;
     let (namespaces, static_targets) = (Selector::without_system(), vec![url.to_owned()]);
-    pipeline.input.prometheus = Some(PrometheusInput { namespaces, diagnostic_metrics, static_targets });
+    pipeline.input.prometheus =
+        Some(PrometheusInput { namespaces, diagnostic_metrics, static_targets, native_histograms: false });
     let intervals = CollectionIntervals { prometheus: Duration::from_millis(50), ..CollectionIntervals::default() };
     Plan { pipelines: vec![pipeline], intervals, ..Plan::default() }
+}
+
+/// A plan to scrape these every so often, with all that is said of scrapes.
+fn plan_of(backend: &Backend, urls: &[&str], interval: Duration) -> Plan {
+    let mut plan = plan(backend, "", true);
+    let targets = urls.iter().map(|url| (*url).to_owned()).collect();
+    plan.pipelines[0].input.prometheus.as_mut().unwrap().static_targets = targets;
+    plan.intervals.prometheus = interval;
+    plan
+}
+
+fn arrived(backend: &Backend) -> Vec<String> {
+    backend.captured().into_iter().flat_map(|captured| numbers(&captured.plain)).collect()
 }
 
 /// Numbers of a request, as `job name{labels} value`.

@@ -150,7 +150,7 @@ impl Agent {
 
     /// What the metrics show, which is up to a second old.
     pub(crate) fn figures(&self) -> ContainerLogFigures {
-        self.engine.view().snapshot().unwrap().container_logs.unwrap_or_default()
+        self.engine.view().snapshot().unwrap().sources.container_logs.unwrap_or_default()
     }
 
     /// Stops in good order; the books of each pipeline.

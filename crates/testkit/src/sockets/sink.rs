@@ -18,6 +18,7 @@ pub async fn sink(faults: &str) -> Sink {
         frame_bytes: 16 * 1024,
         report: None,
         expect_text: None,
+        scraped: false,
         log_lines: true,
         faults: self::faults(faults),
     };

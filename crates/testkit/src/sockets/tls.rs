@@ -93,23 +93,39 @@ impl Authority {
 
     /// A server for `127.0.0.1`; with `clients`, one that wants certificates of theirs.
     pub fn server(&self, clients: Option<&Self>) -> TlsAcceptor {
-        let (certificate, key) = self.certify("127.0.0.1");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
-        let builder = builder.unwrap();
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
-            Some(clients) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(clients.issuer.der().clone()).unwrap();
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.build().unwrap())
-            }
-        };
-        let chain = vec![CertificateDer::from(certificate.der().to_vec())];
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let mut config = builder.with_single_cert(chain, key).unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        TlsAcceptor::from(Arc::new(config))
+        acceptor(&self.certify("127.0.0.1"), clients)
     }
+
+    /// A server with another name or address, or with a certificate that ends at another time.
+    pub fn server_as(&self, name: &str, end: SystemTime) -> TlsAcceptor {
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        acceptor(&self.sign(&ending(params, end)), None)
+    }
+
+    /// A server for `127.0.0.1` that has signed its certificate itself.
+    pub fn self_signed_server() -> TlsAcceptor {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        acceptor(&(params.self_signed(&key).unwrap(), key), None)
+    }
+}
+
+fn acceptor((certificate, key): &(rcgen::Certificate, KeyPair), clients: Option<&Authority>) -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+    let builder = builder.unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(clients.issuer.der().clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        }
+    };
+    let chain = vec![CertificateDer::from(certificate.der().to_vec())];
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let mut config = builder.with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
 }

@@ -11,14 +11,14 @@ use tokio::time::Instant;
 const ECHO: Duration = Duration::from_secs(1);
 
 /// The signals that end the program.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     heard: Option<Instant>,
 }
 
 impl Signals {
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
         // A file that must not grow is a disk that is full. Unheard, this signal would end the process before the error is seen.
@@ -27,7 +27,7 @@ impl Signals {
     }
 
     /// The next signal that is no echo of the one before. May be dropped and called again.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => {}

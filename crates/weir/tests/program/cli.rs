@@ -84,12 +84,12 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
 ---
-apiVersion: apps/v1
-kind: Deployment
+apiVersion: networking.k8s.io/v1
+kind: Ingress
 metadata: {name: shop}
 ---
 apiVersion: v1
-kind: Service
+kind: ServiceAccount
 metadata: {name: shop}
 ---
 ";
@@ -103,7 +103,7 @@ async fn objects_of_other_kinds_are_skipped_unless_they_are_refused() {
     assert!(ended.err.contains("pipelines.yaml:6:7: warning: skipped 2 objects"), "{}", ended.err);
     let ended = weir(&["check", "--strict", path.to_str().unwrap()]).await;
     assert_eq!(ended.code, Some(1));
-    for kind in ["\"Deployment\" is not a supported kind", "\"Service\" is not a supported kind"] {
+    for kind in ["\"Ingress\" is not a supported kind", "\"ServiceAccount\" is not a supported kind"] {
         assert!(ended.err.contains(kind), "{}", ended.err);
     }
     let mut strict = run(&path);
@@ -189,6 +189,7 @@ async fn a_reader_that_has_seen_enough_ends_a_command_quietly() {
         &["try", path, "--input", sample],
         &["try", path, "--input", sample, "--format", "json"],
         &["load", "traces", "--endpoint", &endpoint, "--duration", "100ms"],
+        &["crds"],
         &["completions", "bash"],
         &["--help"],
         &["--version"],
@@ -238,6 +239,8 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Memory:",
         "Data directory:",
         "Container logs, for LogPipelines with runtime input:",
+        "Agents: scraping and container logs:",
+        "Runtime metrics, for MetricPipelines with runtime input:",
         "Security of the OTLP ports:",
         "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets:",
         "Logging:",
@@ -365,6 +368,23 @@ async fn convert_says_what_check_refuses_of_its_output() {
         let ended = weir(&["convert", path.to_str().unwrap(), "--to", "v1beta1"]).await;
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{text}");
     }
+}
+
+#[tokio::test]
+async fn crds_prints_what_a_cluster_has_to_know() {
+    let yaml = weir(&["crds"]).await;
+    assert_eq!((yaml.code, yaml.err.as_str()), (Some(0), ""));
+    let mut files = weir_resources::Files::read(&[]);
+    files.sources.push(weir_resources::Source { name: "crds.yaml".to_owned(), text: yaml.out });
+    let documents = files.documents().unwrap().remove(0).1;
+    let json: Value = serde_json::from_str(&weir(&["crds", "--format", "json"]).await.out).unwrap();
+    assert_eq!((&json["kind"], &json["items"]), (&json!("List"), &json!(documents)));
+    assert_eq!(documents.len(), 4);
+
+    let elsewhere = weir(&["crds", "--format", "json", "--namespace", "a", "--service", "b"]).await.out;
+    let elsewhere: Value = serde_json::from_str(&elsewhere).unwrap();
+    let client = &elsewhere["items"][0]["spec"]["conversion"]["webhook"]["clientConfig"];
+    assert_eq!(*client, json!({"service": {"namespace": "a", "name": "b", "path": "/convert", "port": 443}}));
 }
 
 #[tokio::test]
@@ -516,31 +536,20 @@ fn line(text: &str, start: &str) -> u64 {
 
 /// What is said of a configuration is a log record like every other, with the place in fields of its own.
 #[tokio::test]
-async fn what_is_not_active_yet_is_in_the_log() {
+async fn what_is_warned_of_is_in_the_log() {
     // Of one with the defaults there is nothing to say.
     let defaults = document(Signal::Logs, "defaults", closed_port().await, "");
-    let metrics = "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: MetricPipeline\nmetadata:\n  name: metrics\nspec:\n  \
-                   output: {otlp: {endpoint: {value: 'http://b:1'}}}\n  input:\n    prometheus: {enabled: true}\n    \
-                   istio: {enabled: true}\n---\n";
+    let metrics = "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: MetricPipeline\nmetadata:\n  name: metrics\n  \
+                   namespace: shop\nspec:\n  output: {otlp: {endpoint: {value: 'http://b:1'}}}\n---\n";
     let manifests = defaults + metrics;
     let weir = Weir::start(&manifests, &[]).await;
     let logs = weir.logs();
-    for (pipeline, field, start, text) in [
-        (
-            "metrics/metrics",
-            "spec.input.prometheus",
-            "    prometheus:",
-            "input.prometheus: pods and services are not scraped",
-        ),
-        ("metrics/metrics", "spec.input.istio", "    istio:", "input.istio: no proxy is scraped"),
-    ] {
-        let message = format!("not active yet: {text}");
-        let found = logs.iter().find(|line| line["message"] == message.as_str() && line["pipeline"] == pipeline);
-        let found = found.unwrap_or_else(|| panic!("{message}: {logs:?}"));
-        assert_eq!((&found["level"], &found["field"]), (&json!("WARN"), &json!(field)));
-        assert_eq!(found["line"], line(&manifests, start), "{found}");
-        assert!(found["file"].as_str().unwrap().ends_with("pipelines.yaml") && found["column"].is_u64(), "{found}");
-    }
+    let message = "the namespace has no effect: MetricPipeline is cluster-scoped";
+    let found = logs.iter().find(|line| line["message"] == message && line["pipeline"] == "metrics/metrics");
+    let found = found.unwrap_or_else(|| panic!("{message}: {logs:?}"));
+    assert_eq!((&found["level"], &found["field"]), (&json!("WARN"), &json!("metadata.namespace")));
+    assert_eq!(found["line"], line(&manifests, "  namespace:"), "{found}");
+    assert!(found["file"].as_str().unwrap().ends_with("pipelines.yaml") && found["column"].is_u64(), "{found}");
     assert!(logs.iter().all(|line| line["message"].is_string()), "{logs:?}");
     let of_defaults = logs.iter().filter(|line| line["pipeline"] == "logs/defaults");
     assert!(of_defaults.clone().all(|line| line["level"] == "INFO"), "{:?}", of_defaults.collect::<Vec<_>>());

@@ -112,7 +112,7 @@ async fn that_requests_are_limited_for_want_of_memory_is_not_repeated() {
 async fn large_files_with_many_documents_take_little_more_than_their_text() {
     const TEXT: usize = 16 << 20;
     let list = "x, ".repeat(1000);
-    let other = format!("apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\nspec: [{list}]\n---\n");
+    let other = format!("apiVersion: example.com/v1\nkind: Anything\nmetadata: {{name: a}}\nspec: [{list}]\n---\n");
     let others = other.repeat(TEXT / other.len());
     let weir = Weir::start_directory(&manifest("backend", closed_port().await), &["--memory", "64MiB"]).await;
     let before = weir.memory("VmHWM");

@@ -126,7 +126,6 @@ async fn a_line_becomes_a_record_and_any_success_takes_it() {
     assert_eq!(records, [line, object]);
     assert_eq!(requests[0].path, "/in");
     assert_eq!(requests[0].headers["content-type"], "application/json");
-    assert!(weir.logs().iter().all(|line| !line["message"].as_str().unwrap_or_default().contains("not active yet")));
 }
 
 #[tokio::test]

@@ -95,6 +95,64 @@ async fn what_containers_print_is_counted_in_the_records_of_fluent_bit() {
     }
 }
 
+/// Two targets with two hundred series of all types.
+const PAGES: [&str; 8] = [
+    "-t",
+    "metricagent",
+    "--targets",
+    "2",
+    "--scrape-interval",
+    "500ms",
+    "--page-arg=--metrics=20",
+    "--page-arg=--types=gauge,counter,histogram,summary",
+];
+
+#[tokio::test]
+async fn what_targets_serve_is_scraped_and_counted() {
+    for (scenario, sinks) in [
+        (&["-m", "--page-arg=--churn=10"][..], 3),
+        (&["--page-arg=--format=openmetrics"], 1),
+        (&["--scenario", "outage"], 1),
+        (&["--page-arg=--fault-503=20", "--page-arg=--hang=20", "--compression", "zstd"], 1),
+    ] {
+        let rows = loadtest(&[&PAGES[..], scenario].concat()).await;
+        let row = &rows[0];
+        // A page is 950 samples; one that was cut may have arrived as well.
+        let (accepted, exported) = (row["accepted"].as_u64().unwrap(), row["exported"].as_u64().unwrap());
+        assert!(accepted >= 950 && accepted == 950 * row["scrapes"].as_u64().unwrap(), "{row}");
+        assert!(exported >= sinks * accepted && exported % 950 == 0, "{row}");
+        for nothing in ["lost", "duplicated", "scrapes_lost", "scrapes_torn", "damaged"] {
+            assert_eq!(row[nothing], 0, "{nothing}: {row}");
+        }
+    }
+}
+
+/// The published back-pressure: what is read meanwhile arrives when the backends are well.
+#[tokio::test]
+async fn pages_wait_for_backends_that_take_nothing() {
+    for (more, name) in [(&["-m"][..], "metricagent-multi-backpressure"), (&[], "metricagent-backpressure")] {
+        let rows = loadtest(&[&PAGES[..], &["-b"], more].concat()).await;
+        let row = &rows[0];
+        assert_eq!((&row["scenario"], &row["exported_per_s"]), (&name.into(), &0.0.into()), "{row}");
+        let sinks = if more.is_empty() { 1 } else { 3 };
+        let (accepted, exported) = (row["accepted"].as_u64().unwrap(), row["exported"].as_u64().unwrap());
+        assert!(accepted >= 950 && exported >= sinks * accepted, "{row}");
+        for nothing in ["lost", "pending", "duplicated", "scrapes_lost", "scrapes_torn", "damaged"] {
+            assert_eq!(row[nothing], 0, "{nothing}: {row}");
+        }
+    }
+}
+
+/// In an outage of three seconds, four targets have ten times as much to say as the backlog may keep.
+#[tokio::test]
+async fn the_judge_sees_pages_that_are_lost() {
+    let pages = ["--targets", "4", "--page-arg=--metrics=200", "--scrape-interval", "500ms", "--warmup", "0"];
+    let hardly = ["--scenario", "outage", "-d", "6", "--annotation", "weir.dev/backlog-max-bytes=1Mi"];
+    let ended = command(&[&["loadtest", "-t", "metricagent"][..], &pages, &hardly].concat()).output().await.unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(!ended.status.success() && text.contains("pages that it read to the end are lost"), "{text}");
+}
+
 #[tokio::test]
 async fn a_matrix_has_a_row_for_each_number_of_clients() {
     let rows = loadtest(&["-t", "logs", "--scenario", "matrix", "--rate", "50", "--batch", "5", "-s", "100"]).await;

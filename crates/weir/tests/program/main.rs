@@ -35,6 +35,8 @@ mod delivery;
 #[cfg(test)]
 mod directories;
 #[cfg(test)]
+mod discovery;
+#[cfg(test)]
 mod disk;
 #[cfg(test)]
 mod encodings;
@@ -85,6 +87,10 @@ mod reload;
 mod restart;
 #[cfg(test)]
 mod roles;
+#[cfg(test)]
+mod runtime_metrics;
+#[cfg(test)]
+mod scraping;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]

@@ -420,3 +420,28 @@ async fn a_backend_that_reads_nothing_is_hung_up_on() {
     tokio::time::timeout(2 * LONG, gone).await.unwrap();
     drop(stream);
 }
+
+/// The library may forget a request whose connection ends.
+#[tokio::test]
+async fn who_waits_for_an_answer_learns_that_the_connection_has_ended() {
+    for protocol in PROTOCOLS {
+        let [sink] = Sink::each::<1>().await;
+        sink.answers.send_replace(false);
+        let names = Names::new(&[sink.address]);
+        let connections = connections(&names, sink.address, protocol);
+        let lanes = connections.lanes().await.unwrap();
+        let uri = format!("http://backend.test:{}/", sink.address.port());
+        let mut request = Request::post(uri).body(Full::new(Chunks::plain(Vec::new(), false))).unwrap();
+        let connection = capture_connection(&mut request);
+        let asked = lanes.lanes[0].client.request(request);
+        let forgotten = unless_ended(std::future::pending::<()>(), connection);
+        let mut open = sink.open.clone();
+        let ends = async {
+            open.wait_for(|open| *open == 1).await.unwrap();
+            drop(sink);
+        };
+        let ((), asked, forgotten) =
+            tokio::time::timeout(LONG, async { tokio::join!(ends, asked, forgotten) }).await.unwrap();
+        assert!(asked.is_err() && forgotten.is_none(), "{protocol:?}");
+    }
+}

@@ -31,9 +31,30 @@ fn flags_choose_the_scenario() {
     assert_eq!(names("--scenario sick-neighbour"), ["traces-sick-neighbour-alone", "traces-sick-neighbour"]);
     assert_eq!(names("--scenario crash"), ["traces-crash"]);
     assert!(args("--scenario crash -b true").is_err());
+    assert!(args("-b true --backpressure-percent 101").is_err());
+    assert!(args("--backpressure-percent 70").unwrap().scripts().is_err());
     assert!(args("--scenario sick-neighbour -m true").unwrap().scripts().is_err());
     assert!(args("--scenario crash --kill-every 1ms").unwrap().scripts().is_err());
     assert!(args("--scenario matrix -c 3").unwrap().scripts().is_err());
+}
+
+#[test]
+fn a_metric_agent_is_refused_everything_and_others_70_percent_as_published() {
+    let script = |line: &str| args(line).unwrap().scripts().unwrap().remove(0);
+    for (line, percent, name) in [
+        ("-b", 70, "traces-backpressure"),
+        ("-t logagent -b", 70, "logagent-backpressure"),
+        ("-t metricagent -b", 100, "metricagent-backpressure"),
+        ("-t metricagent -b --backpressure-percent 100", 100, "metricagent-backpressure"),
+        ("-t metricagent -m -b --backpressure-percent 70", 70, "metricagent-multi-backpressure-70"),
+        ("-b --backpressure-percent 100", 100, "traces-backpressure-100"),
+    ] {
+        let script = script(line);
+        assert_eq!((script.name.as_str(), script.mended), (name, percent == 100), "{line}");
+        assert!(script.backends[0].contains(&format!("\"503:{percent}\"")), "{line}");
+        let fault = script.published.unwrap().backpressure.unwrap();
+        assert_eq!((fault.percent, fault.is_published), (percent, !name.ends_with(char::is_numeric)), "{line}");
+    }
 }
 
 #[test]
@@ -48,6 +69,31 @@ fn a_log_agent_has_scenarios_and_files_of_its_own() {
         assert!(rotation.iter().any(|given| given == argument), "{argument}: {rotation:?}");
     }
     for refused in ["-t logagent --scenario matrix", "--scenario rotation", "-t logagent --scenario crash --max"] {
+        assert!(args(refused).unwrap().scripts().is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn a_metric_agent_scrapes_pages() {
+    let pages = |line: &str| args(line).unwrap().scripts().unwrap().remove(0).pages.unwrap();
+    assert_eq!(names("-t metricagent -m -b"), ["metricagent-multi-backpressure"]);
+    assert_eq!(names("-t metricagent --scenario outage"), ["metricagent-outage"]);
+    assert_eq!(names("-t metricagent --scenario scale"), ["metricagent-scale"]);
+    assert_eq!(pages("-t metricagent").arguments, ["--targets=20", "--interval-hint=30s"]);
+    let scale = pages("-t metricagent --scenario scale --scrape-interval 2s --page-arg=--churn=10");
+    assert_eq!(scale.arguments, ["--targets=20", "--interval-hint=2s", "--series=50", "--churn=10"]);
+    let peers = args("-t metricagent --peer vmagent=a --peer otelcol=b --peer prometheus=c").unwrap().peers;
+    assert_eq!(peers.iter().map(Peer::name).collect::<Vec<_>>(), ["vmagent", "otelcol", "prometheus"]);
+    assert!(args("--peer other=x").is_err() && args("--peer vmagent=").is_err());
+    for refused in [
+        "-t metricagent --scenario crash",
+        "-t metricagent --rate 5",
+        "-t metricagent --processing insert",
+        "-t traces --peer vmagent=x",
+        "-t logagent --peer prometheus=x",
+        "-t traces --page-arg=--churn=5",
+        "--scenario scale",
+    ] {
         assert!(args(refused).unwrap().scripts().is_err(), "{refused}");
     }
 }

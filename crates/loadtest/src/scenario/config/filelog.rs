@@ -114,6 +114,7 @@ mod tests {
             processing: Processing::None,
             annotations: &[],
             pod_logs: Some(pods),
+            scraped: None,
         };
         let ports = Ports { grpc: 1, http: 2, metrics: 3, health: 4 };
         let places = Places { pods, data: Path::new("/tmp/data") };

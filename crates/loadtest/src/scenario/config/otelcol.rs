@@ -24,16 +24,13 @@ pub(crate) fn otelcol(ports: Ports, pipelines: &Pipelines<'_>, memory_bytes: u64
     }
     let (exporters, pipelines_text) = pipeline_sections(pipelines);
     let (_, processors) = processors(pipelines.processing, pipelines.signal);
+    let receiver = match pipelines.scraped {
+        Some(scraped) => scraped.receiver(),
+        None => otlp_receiver(ports),
+    };
     format!(
         "receivers:
-  otlp:
-    protocols:
-      grpc:
-        endpoint: 127.0.0.1:{grpc}
-        max_recv_msg_size_mib: 20
-      http:
-        endpoint: 127.0.0.1:{http}
-processors:
+{receiver}processors:
   memory_limiter:
     check_interval: 1s
     limit_mib: {memory_mib}
@@ -45,11 +42,24 @@ exporters:
 {exporters}service:
 {telemetry}  pipelines:
 {pipelines_text}",
-        grpc = ports.grpc,
-        http = ports.http,
         telemetry = telemetry(ports),
         memory_mib = memory_bytes >> 20,
         batch = batch_size(pipelines.signal),
+    )
+}
+
+fn otlp_receiver(ports: Ports) -> String {
+    format!(
+        "  otlp:
+    protocols:
+      grpc:
+        endpoint: 127.0.0.1:{grpc}
+        max_recv_msg_size_mib: 20
+      http:
+        endpoint: 127.0.0.1:{http}
+",
+        grpc = ports.grpc,
+        http = ports.http,
     )
 }
 
@@ -85,6 +95,7 @@ fn pipeline_sections(pipelines: &Pipelines<'_>) -> (String, String) {
     let signal = pipelines.signal;
     let kind = signal.kind().to_lowercase();
     let (between, _) = processors(pipelines.processing, signal);
+    let receiver = if pipelines.scraped.is_some() { "prometheus" } else { "otlp" };
     let (mut exporters, mut text) = (String::new(), String::new());
     for (index, port) in pipelines.backends.iter().enumerate() {
         let name = pipeline_name(index);
@@ -104,7 +115,7 @@ fn pipeline_sections(pipelines: &Pipelines<'_>) -> (String, String) {
         let _ = write!(
             text,
             "    {signal}/{name}:
-      receivers: [otlp]
+      receivers: [{receiver}]
       processors: [memory_limiter, {between}batch]
       exporters: [otlp_grpc/{kind}-{name}]
 "
@@ -159,6 +170,7 @@ mod tests {
             processing,
             annotations: &[],
             pod_logs: None,
+            scraped: None,
         };
         otelcol(PORTS, &pipelines, 512 << 20, Path::new("data"))
     }

@@ -11,6 +11,9 @@ const CLUSTER: &str = include_str!("../../../data/cluster.yaml");
 pub(crate) fn weir(pipelines: &Pipelines<'_>) -> String {
     let each = pipelines.backends.iter().enumerate();
     let mut documents: Vec<String> = each.map(|(index, port)| pipeline(pipelines, index, *port)).collect();
+    if let Some(scraped) = pipelines.scraped {
+        documents.push(scraped.telemetry());
+    }
     if pipelines.processing == Processing::Enrich {
         documents.push(CLUSTER.to_owned());
     }
@@ -61,12 +64,17 @@ fn output(pipelines: &Pipelines<'_>, port: u16) -> String {
 }
 
 fn annotations(pipelines: &Pipelines<'_>) -> String {
-    let lines: String = pipelines.annotations.iter().map(|one| format!("\n    {}: {:?}", one.key, one.value)).collect();
+    let targets = pipelines.scraped.map(|scraped| scraped.annotation());
+    let all = targets.iter().chain(pipelines.annotations);
+    let lines: String = all.map(|one| format!("\n    {}: {:?}", one.key, one.value)).collect();
     if lines.is_empty() { lines } else { format!("\n  annotations:{lines}") }
 }
 
 /// By default, a LogPipeline reads the logs of containers.
 fn input(pipelines: &Pipelines<'_>) -> &'static str {
+    if pipelines.scraped.is_some() {
+        return "\n  input:\n    prometheus:\n      enabled: true";
+    }
     match pipelines.signal {
         Signal::Logs if pipelines.pod_logs.is_none() => "\n  input:\n    runtime:\n      enabled: false",
         Signal::Logs | Signal::Traces | Signal::Metrics => "",
@@ -102,6 +110,7 @@ mod tests {
         processing: Processing::None,
         annotations: &[],
         pod_logs: None,
+        scraped: None,
     };
 
     #[test]

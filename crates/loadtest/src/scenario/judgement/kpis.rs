@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::director::Kills;
-use super::super::samples::Samples;
+use super::super::readings::Readings;
 use super::super::trial::{Part, Settled};
 use super::lines::LineKpis;
+use super::pages::PageKpis;
 use crate::sink::SinkReport;
 
 pub(super) const MIB: f64 = 1_048_576.0;
@@ -86,12 +87,15 @@ pub struct Kpis {
     /// Where the items are lines of files.
     #[serde(flatten)]
     pub lines: Option<LineKpis>,
+    /// Where the items are samples of pages.
+    #[serde(flatten)]
+    pub pages: Option<PageKpis>,
 }
 
 /// What every trial has, whoever writes its items.
 pub(super) struct Seen<'a> {
     pub(super) sinks: &'a [SinkReport],
-    pub(super) samples: &'a Samples,
+    pub(super) readings: &'a Readings,
     pub(super) settled: &'a Settled,
     pub(super) kills: Option<&'a Kills>,
 }
@@ -100,19 +104,19 @@ impl Seen<'_> {
     /// The figures that follow from it. Who holds no more than arrives in a second (`per_s`) has drained.
     #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
     pub(super) fn kpis(&self, part: &Part<'_>, per_s: f64) -> Kpis {
-        let Self { sinks, samples, settled, kills } = self;
+        let Self { sinks, readings, settled, kills } = self;
         let worst = |pick: fn(&SinkReport) -> f64| of_subject(part, sinks).map(pick).fold(0.0, f64::max);
-        let memory: Vec<f64> = samples.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
-        let drained = settled.mended_at.and_then(|at| samples.drained(at, per_s));
+        let memory: Vec<f64> = readings.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
+        let drained = settled.mended_at.and_then(|at| readings.drained(at, per_s));
         let recovery = kills.and_then(Kills::recovery);
         Kpis {
             system: part.system.name.clone(),
             scenario: part.script.name.clone(),
-            queue_size: average(&samples.queue_size),
-            backlog_peak: samples.backlog_peak(),
+            queue_size: average(&readings.queue_size),
+            backlog_peak: readings.backlog_peak(),
             memory_mb_avg: average(&memory) / MIB,
-            memory_mb_peak: samples.memory_peak_bytes as f64 / MIB,
-            disk_mb_peak: samples.disk_peak_bytes as f64 / MIB,
+            memory_mb_peak: readings.memory_peak_bytes as f64 / MIB,
+            disk_mb_peak: readings.disk_peak_bytes as f64 / MIB,
             disk_mb_written: settled.written_bytes as f64 / MIB,
             wire_bytes_per_item: wire_bytes_per_item(of_subject(part, sinks)),
             latency_ms_p50: worst(|sink| sink.latency_ms.p50),
@@ -140,7 +144,7 @@ pub(super) fn of_subject<'a, T>(part: &Part<'_>, values: &'a [T]) -> impl Iterat
     values.iter().enumerate().filter(move |(index, _)| subject.is_none_or(|subject| subject == *index)).map(|(_, v)| v)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers of samples are small")]
+#[expect(clippy::cast_precision_loss, reason = "numbers of readings are small")]
 fn average(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }

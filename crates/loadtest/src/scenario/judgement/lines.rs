@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::agent::{AgentTrial, Measured};
+use super::super::log_agent::{AgentTrial, Measured};
 use super::super::trial::Part;
 use super::super::{Settings, SystemKind};
 use super::{Judgement, Kpis, Seen, admissions, backlog_fact, disk_fact, kill_fact, label, memory_failure};
@@ -57,8 +57,8 @@ fn input_bytes(trial: &AgentTrial) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "counts of a load test are far below 2^53")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=missing first")]
 fn kpis(part: &Part<'_>, trial: &AgentTrial, judgements: &[LinesJudgement]) -> Kpis {
-    let AgentTrial { manifest, sinks, measured, settled, samples, .. } = trial;
-    let seen = Seen { sinks, samples, settled, kills: trial.kills.as_ref() };
+    let AgentTrial { manifest, sinks, measured, settled, readings, .. } = trial;
+    let seen = Seen { sinks, readings, settled, kills: trial.kills.as_ref() };
     let sum = |count: fn(&LinesJudgement) -> u64| judgements.iter().map(count).sum::<u64>();
     let (written, megabytes) = (manifest.lines as f64, input_bytes(trial) / 1e6);
     let written_per_s = written / measured.seconds;
@@ -120,7 +120,7 @@ fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgeme
         failures.push(format!("{unmarked} records are no lines, or parts that were not joined"));
     }
     failures.extend(memory_failure(settings, kpis));
-    failures.extend(admissions(&trial.samples));
+    failures.extend(admissions(&trial.readings));
     failures
 }
 

@@ -39,6 +39,7 @@ pub(super) fn settings() -> Settings {
         weir_arguments: Vec::new(),
         has_data_directory: true,
         reads_files: false,
+        scrapes: false,
         output: Output::Otlp,
         judge: "judge".into(),
         layout: Layout { gateway: vec![0], judge: vec![1] },
@@ -91,12 +92,12 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         sinks,
         before,
         after,
-        samples: Samples {
+        readings: Readings {
             memory_bytes,
             memory_peak_bytes: 300 << 20,
             queue_size: vec![1.0, 3.0],
             disk_peak_bytes: 10 << 20,
-            ..Samples::default()
+            ..Readings::default()
         },
         kills: None,
         settled: Settled { gateway_cpu_seconds: 11.0, written_bytes: 20 << 20, ..Settled::default() },
@@ -135,7 +136,7 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
     trial.missing = 1220;
-    let judgement = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: false }), &trial);
+    let judgement = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: None }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
     assert_eq!(judgement.kpis.lost, 10 + 110 + 1000);
     assert_eq!(judgement.kpis.exported, 1900, "the warm-up is not exported in the measured run");
@@ -179,14 +180,14 @@ fn weir_fails_with_a_loss_with_the_unproven_and_with_too_much_memory_and_a_peer_
     assert_eq!(weir(&complete), "");
     let large = |trial: &mut Trial| {
         complete(trial);
-        trial.samples.memory_peak_bytes = (512 + 33) << 20;
+        trial.readings.memory_peak_bytes = (512 + 33) << 20;
     };
     assert_eq!(weir(&large), "it used 545 MB of memory, more than the promised 544");
     let admitted = weir(&|trial| {
         complete(trial);
-        trial.samples.mismatches = 2.0;
-        trial.samples.damaged_bytes = 3.0;
-        trial.samples.rule_errors = 4.0;
+        trial.readings.mismatches = 2.0;
+        trial.readings.damaged_bytes = 3.0;
+        trial.readings.rule_errors = 4.0;
     });
     for fault in ["2 entries of its books", "3 bytes of its journal", "its rules failed 4 times"] {
         assert!(admitted.contains(fault), "{admitted}");
@@ -240,7 +241,7 @@ fn a_drain_ends_when_no_more_is_held_than_arrives_in_a_second() {
     let mut trial = trial(&acked, vec![sink(&acked)]);
     let start = Instant::now();
     for (second, spans) in [(0, 50.0), (1, 5000.0), (2, 6000.0), (3, 101.0), (4, 100.0)] {
-        trial.samples.note_backlog(start + Duration::from_secs(second), spans);
+        trial.readings.note_backlog(start + Duration::from_secs(second), spans);
     }
     trial.settled.mended_at = Some(start + Duration::from_secs(1));
     let outage = script::outage(Test::Traces, script::Absence::Refused, false, Duration::from_secs(10));

@@ -157,7 +157,7 @@ impl<'a> Fields<'a> {
         let node = self.child(key, field.of)?;
         let secret = field.secret.unwrap_or(node.secret);
         let opposite = field.is_opposite(self.node.api.version);
-        Some(Node { secret, opposite, active: field.active, ..node })
+        Some(Node { secret, opposite, ..node })
     }
 
     fn child(&self, key: &str, of: Type) -> Option<Node<'a>> {

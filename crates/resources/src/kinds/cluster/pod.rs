@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use weir_plan::{Secret, Workload, WorkloadKind};
+use weir_plan::{SCRAPE_ANNOTATION, ScrapableContainer, ScrapablePod, Secret, Workload, WorkloadKind};
 
+use super::service::ports;
 use super::{Key, ObjectMeta, owners, strings, text};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Fields, Node};
@@ -20,8 +21,11 @@ const MOST_ANNOTATION_BYTES: usize = 16 << 10;
 /// A pod that is not joined with other objects yet: `workloads` are its owners as it names them.
 pub(super) struct Pod(weir_plan::Pod);
 
-/// Reads the rest of a pod.
-pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> Pod {
+/// The label of pods whose traffic Istio's sidecar takes, and its value then.
+const TLS_MODE: (&str, &str) = ("security.istio.io/tlsMode", "istio");
+
+/// Reads the rest of a pod: what is known of it, and what of it may be scraped.
+pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> (Pod, ScrapablePod) {
     let ObjectMeta { name, namespace, fields: mut metadata } = meta;
     let mut pod = weir_plan::Pod {
         name: name.value,
@@ -31,20 +35,32 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> Pod {
         workloads: owners(&mut metadata),
         ..weir_plan::Pod::default()
     };
-    annotations(&mut metadata, &mut pod);
+    let annotations = annotations(&mut metadata, &mut pod);
+    let mut scrapable = ScrapablePod {
+        name: pod.name.clone(),
+        namespace: pod.namespace.clone(),
+        uid: pod.uid.clone(),
+        controller: pod.workloads.first().cloned(),
+        is_in_mesh: pod.labels.get(TLS_MODE.0).is_some_and(|mode| mode == TLS_MODE.1),
+        annotations,
+        ..ScrapablePod::default()
+    };
     let mut host_network = false;
     if let Some(mut spec) = document.optional("spec").and_then(|node| node.fields()) {
         pod.node = text(&mut spec, "nodeName");
+        scrapable.node.clone_from(&pod.node);
         host_network = spec.optional("hostNetwork").and_then(|node| node.boolean()).unwrap_or(false);
-        pod.containers = containers(&mut spec);
+        (pod.containers, scrapable.containers) = containers(&mut spec).into_iter().unzip();
     }
     if let Some(mut status) = document.optional("status").and_then(|node| node.fields()) {
         let ips = ips(&mut status);
+        scrapable.ip = ips.first().copied();
+        scrapable.phase = text(&mut status, "phase");
         // A pod that has ended still names its address, which may be another pod's by now.
-        let ended = matches!(text(&mut status, "phase").as_deref(), Some("Succeeded" | "Failed"));
+        let ended = matches!(scrapable.phase.as_deref(), Some("Succeeded" | "Failed"));
         pod.ips = if host_network || ended { Vec::new() } else { ips };
     }
-    Pod(pod)
+    (Pod(pod), scrapable)
 }
 
 impl Pod {
@@ -76,16 +92,21 @@ impl Pod {
     }
 }
 
-/// Reads annotations: of those that may be anything, the shorter ones first, as long as there is room.
-fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) {
-    let Some(node) = metadata.optional("annotations") else { return };
+/// Reads annotations: of those that may be anything, the shorter ones first, as long as there is room. Returns those
+/// about scraping.
+fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) -> BTreeMap<String, String> {
+    let Some(node) = metadata.optional("annotations") else { return BTreeMap::new() };
     let text = |(key, node): (&str, Node<'_>)| Some((key.to_owned(), node.secret().string()?.value));
     let all = node.map_of(|_| true);
     let lines = all.iter().find(|(key, _)| *key == multiline::ANNOTATION);
     // Pods are somebody else's: what one says wrong keeps no pipeline from its work.
     pod.multiline = lines.and_then(|(_, node)| multiline::decode(&node.clone().public(), Diagnostic::warning));
-    let all = all.into_iter().filter_map(text);
-    let (named, mut others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| key.starts_with(RESOURCE_ANNOTATIONS));
+    let all: Vec<_> = all.into_iter().filter_map(text).collect();
+    let scraping =
+        |(key, value): &(String, String)| Some((key.strip_prefix(SCRAPE_ANNOTATION)?.to_owned(), value.clone()));
+    let scraping = all.iter().filter_map(scraping).collect();
+    let (named, mut others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(key, _)| key.starts_with(RESOURCE_ANNOTATIONS));
     pod.annotations = named.into_iter().collect();
     others.sort_by_key(|(key, value)| key.len() + value.len());
     let (mut bytes, mut left_out) = (0, Vec::new());
@@ -102,15 +123,20 @@ fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) {
         let expected = format!("annotations of {MOST_ANNOTATION_BYTES} bytes together");
         node.findings().push(Diagnostic::warning(&node.place(), message).expected(expected));
     }
+    scraping
 }
 
-fn containers(spec: &mut Fields<'_>) -> Vec<(String, String)> {
+/// Containers with their images, and what of them may be scraped.
+fn containers(spec: &mut Fields<'_>) -> Vec<((String, String), ScrapableContainer)> {
     let mut all = Vec::new();
     for key in ["containers", "initContainers"] {
         for node in spec.optional(key).map(|node| node.list()).unwrap_or_default() {
             let Some(mut fields) = node.fields() else { continue };
             let (name, image) = (text(&mut fields, "name"), text(&mut fields, "image"));
-            all.extend(name.map(|name| (name, image.unwrap_or_default())));
+            let Some(name) = name else { continue };
+            let ports = ports(&mut fields, "containerPort");
+            let scrapable = ScrapableContainer { name: name.clone(), is_init: key == "initContainers", ports };
+            all.push(((name, image.unwrap_or_default()), scrapable));
         }
     }
     all

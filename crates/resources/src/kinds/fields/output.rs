@@ -1,17 +1,27 @@
 //! Fields of outputs, and of values wherever they stand.
 
-use super::STRING;
-use crate::document::table::Type::{Boolean, List, Map, OneOf, Text};
-use crate::document::table::{Field, Group, Object, Older, Rule, Type, Version, names};
+use super::{FILLED, STRING};
+use crate::document::table::Type::{Boolean, Formed, List, Map, OneOf, Text};
+use crate::document::table::{Clash, Field, Form, Group, Object, Older, Rule, Term, Type, Version, Written, names};
 use crate::kinds::output::{COMPRESSIONS, PROTOCOLS};
 use crate::kinds::pipeline::{COMPRESSIONS as HTTP_COMPRESSIONS, FORMATS};
 
-pub(super) const OTLP: Object = Object::named("[output](#specoutputotlp)", &[OTLP_FIELDS]);
+pub(super) const OTLP: Object = Object::named("[output](#specoutputotlp)", &[OTLP_FIELDS]).clashes(OTLP_CLASHES);
+
+/// What does not go together in an OTLP output.
+pub(super) const OTLP_CLASHES: &[Clash] = &[PATH_WITH_GRPC, OAUTH2_IN_PLAIN_TEXT];
+pub(crate) const PATH_WITH_GRPC: Clash =
+    Clash::new(&[Term::Given("path"), Term::Is("protocol", "grpc")], "Path is only available with HTTP protocol");
+pub(crate) const OAUTH2_IN_PLAIN_TEXT: Clash = Clash::new(
+    &[Term::Given("authentication.oauth2"), Term::Is("protocol", "grpc"), Term::True("tls.insecure")],
+    "OAuth2 authentication requires TLS when using gRPC protocol",
+);
 
 pub(super) const OTLP_FIELDS: &[Field] = &[
     Field::new("endpoint", Type::Object(&NEEDED_ADDRESS), "[Address](#endpoint) of the backend.").required(),
     Field::new("protocol", OneOf("protocol", &names(&PROTOCOLS)), "OTLP/gRPC, or OTLP/HTTP with protobuf bodies.")
-        .default("grpc"),
+        .default("grpc")
+        .written(Written::Default),
     Field::new(
         "path",
         STRING,
@@ -46,10 +56,16 @@ const GIVEN_TO_HEADER: Group =
     Group::new(Rule::AtLeastOne, EITHER, "Header must have 'value' or 'valueFrom' set").only(Version::V1Beta1);
 const GIVEN_OLDER: Group = Group::new(Rule::AtLeastOne, EITHER, "failed to resolve value").only(Version::V1Alpha1);
 
-const VALUE_FIELDS: &[Field] = &[
-    Field::new("value", STRING, "The text itself."),
-    Field::new("valueFrom", Type::Object(&VALUE_FROM), "Where the text is kept.").public(),
-];
+const VALUE_FIELDS: &[Field] = &[TEXT_ITSELF, KEPT_ELSEWHERE];
+const TEXT_ITSELF: Field = Field::new("value", STRING, "The text itself.");
+const KEPT_ELSEWHERE: Field = Field::new("valueFrom", Type::Object(&VALUE_FROM), "Where the text is kept.").public();
+
+/// Of the server for tokens.
+const TOKEN_URL: Object =
+    Object { fields: &[&[Field { of: Formed(&URL), ..TEXT_ITSELF }, KEPT_ELSEWHERE]], ..NEEDED_VALUE };
+const URL: Form = Form::new("string").rule("self == '' || isURL(self)", NO_TOKEN_URL);
+/// What is reported of an address of that server that is none.
+pub(crate) const NO_TOKEN_URL: &str = "'tokenURL' must be a valid URL";
 
 pub(super) const VALUE_FROM: Object = Object::named(
     "[reference](#values)",
@@ -57,9 +73,9 @@ pub(super) const VALUE_FROM: Object = Object::named(
 );
 
 const SECRET_KEY_REF: Object = Object::plain(&[&[
-    Field::new("name", STRING, "The Secret.").required(),
-    Field::new("namespace", STRING, "Its namespace.").required(),
-    Field::new("key", STRING, "The key in it.").required(),
+    Field::new("name", FILLED, "The Secret.").required(),
+    Field::new("namespace", FILLED, "Its namespace.").required(),
+    Field::new("key", FILLED, "The key in it.").required(),
 ]]);
 
 pub(super) const HEADER: Object = Object::named(
@@ -68,7 +84,7 @@ pub(super) const HEADER: Object = Object::named(
         &[
             Field::new(
                 "name",
-                STRING,
+                FILLED,
                 "An HTTP header name, in any case. Not one that the transport sets itself: `connection`, \
                  `content-encoding`, `content-length`, `content-type`, `host`, `keep-alive`, `proxy-connection`, `te`, \
                  `transfer-encoding`, `upgrade`, `grpc-*`. Unique.",
@@ -100,7 +116,7 @@ const BASIC: Object = Object::plain(&[&[
 const OAUTH2: Object = Object::plain(&[&[
     Field::new(
         "tokenURL",
-        Type::Object(&NEEDED_VALUE),
+        Type::Object(&TOKEN_URL),
         "Where tokens are fetched, an absolute `http://` or `https://` URL.",
     )
     .required()
@@ -155,7 +171,8 @@ pub(super) const HTTP: Object = Object::named(
         Field::new("host", Type::Object(&NEEDED_ADDRESS), "A host name or an IPv4 address, without a port.").required(),
         Field::new("user", Type::Object(&VALUE), "For basic authentication. It must not contain `:`.").secret(),
         Field::new("password", Type::Object(&VALUE), "For basic authentication.").default_in_words("empty").secret(),
-        Field::new("uri", Text("path"), "It starts with `/`, and may have a query.").default("/"),
+        Field::new("uri", Formed(&Form::new("path").pattern("^/.*$")), "It starts with `/`, and may have a query.")
+            .default("/"),
         Field::new("port", Text("`1` to `65535`"), "Its port.").default("443"),
         Field::new("compress", OneOf("compression", &names(&HTTP_COMPRESSIONS)), "How request bodies are compressed.")
             .default("none"),

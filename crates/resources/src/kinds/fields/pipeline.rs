@@ -1,11 +1,11 @@
 //! Fields of pipelines.
 
-use super::output::{HTTP, OTLP, OTLP_FIELDS, VALUE_FROM};
-use super::{API_VERSION, KIND, LABELS, NAME, SERVER, STATUS, STRING};
+use super::output::{HTTP, OTLP, OTLP_CLASHES, OTLP_FIELDS, VALUE_FROM};
+use super::{API_VERSION, FILLED, KIND, LABELS, NAME, SERVER, STATUS, STRING};
 use super::{annotations, metadata, namespace};
-use crate::document::table::Type::{Boolean, List, OneOf, Text};
-use crate::document::table::{Field, Group, Object, Older, Rule, Type, Version, names};
-use crate::kinds::pipeline::{NOISE_FILTER, OVERFLOWS, TEMPORALITIES};
+use crate::document::table::Type::{Boolean, Formed, List, OneOf, Text};
+use crate::document::table::{Clash, Field, Form, Group, Object, Older, Rule, Term, Type, Version, Written, names};
+use crate::kinds::pipeline::{NATIVE_HISTOGRAMS, NOISE_FILTER, OVERFLOWS, TEMPORALITIES};
 
 pub(crate) const TRACE_PIPELINE: Object =
     Object::plain(&[&[API_VERSION, KIND, metadata(&METADATA), spec(&TRACE_SPEC), STATUS]]);
@@ -24,7 +24,7 @@ const fn spec(object: &'static Object) -> Field {
 }
 
 const fn switch(name: &'static str, default: bool, about: &'static str) -> Field {
-    Field::new(name, Boolean, about).default_is(default)
+    Field::new(name, Boolean, about).default_is(default).written(Written::Default)
 }
 
 /// Beside an OTLP output it must not be written, not even as it is by default.
@@ -63,6 +63,14 @@ pub(super) const ANNOTATIONS: Object = Object::named("[annotations](#annotations
         )
         .public(),
         Field::new(
+            "weir.dev/native-histograms",
+            OneOf("state of native histograms", &names(&NATIVE_HISTOGRAMS)),
+            "Only of a MetricPipeline with `input.prometheus.enabled`: whether targets are asked for pages with \
+             [native histograms](metrics-agent.md#native-histograms).",
+        )
+        .default("false")
+        .public(),
+        Field::new(
             "weir.dev/backlog-max-bytes",
             Text("[size](#sizes-and-durations), `1Mi` to `1Ei`"),
             "The most payload bytes that may wait for this backend. Data that waits for several backends is on disk once \
@@ -94,7 +102,7 @@ const TRACE_OUTPUT: Object = Object::plain(&[&[Field::new("otlp", Type::Object(&
 
 const METRIC_SPEC: Object = Object::plain(&[
     &[
-        Field::new("input", Type::Object(&METRIC_INPUT), ""),
+        Field::new("input", Type::Object(&METRIC_INPUT), "").written(Written::Mapping),
         Field::new("output", Type::Object(&METRIC_OUTPUT), "").required(),
     ],
     RULES,
@@ -111,9 +119,11 @@ pub(super) const OTLP_OF_METRICS: Object = Object::named(
             OneOf("temporality", &names(&TEMPORALITIES)),
             "Only in a MetricPipeline: `delta` turns cumulative sums and histograms into deltas.",
         )
-        .default("preserve")],
+        .default("preserve")
+        .written(Written::DefaultInSchema)],
     ],
-);
+)
+.clashes(OTLP_CLASHES);
 
 const RULES: &[Field] = &[
     Field::new(
@@ -145,7 +155,8 @@ const OTLP_INPUT_FIELD: Field = Field::new(
     Type::Object(&OTLP_INPUT),
     "Which of the telemetry that clients push is taken. A TracePipeline takes all of it. In a LogPipeline only with `output.otlp`.",
 )
-.default_in_words("everything");
+.default_in_words("everything")
+.written(Written::Mapping);
 pub(super) const OTLP_INPUT: Object = Object::named("[OTLP input](#specinputotlp)", &[&[
         switch(
             "enabled",
@@ -155,16 +166,19 @@ pub(super) const OTLP_INPUT: Object = Object::named("[OTLP input](#specinputotlp
              send and drops it.",
         )
         .older(Older::Opposite("disabled")),
-        Field::new("namespaces", Type::Object(&NAMESPACES), "Telemetry of these, by `k8s.namespace.name`.").default_in_words("all"),
+        Field::new("namespaces", Type::Object(&NAMESPACES), "Telemetry of these, by `k8s.namespace.name`.")
+            .default_in_words("all")
+            .written(Written::Mapping),
     ]]);
 
 /// Who selects namespaces.
 pub(super) const NAMESPACES: Object =
     Object::named("[namespaces](#namespaces)", &[NAMESPACE_FIELDS]).groups(&[INCLUDE_OR_EXCLUDE]);
 const NAMESPACE_FIELDS: &[Field] = &[
-    Field::new("include", List(&Text("namespace")), "Only these."),
-    Field::new("exclude", List(&Text("namespace")), "All but these."),
+    Field::new("include", List(&Formed(&NAMESPACE)), "Only these."),
+    Field::new("exclude", List(&Formed(&NAMESPACE)), "All but these."),
 ];
+const NAMESPACE: Form = Form::new("namespace").length(0, Some(63)).pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$");
 
 const INCLUDE_OR_EXCLUDE: Group =
     Group::new(Rule::AtMostOne, &["include", "exclude"], "Only one of 'include' or 'exclude' can be defined");
@@ -176,34 +190,40 @@ const INCLUDE_EXCLUDE_OR_SYSTEM: Group = Group::new(
 .only(Version::V1Alpha1);
 
 const METRIC_INPUT: Object = Object::plain(&[&[
-    Field::new("prometheus", Type::Object(&PROMETHEUS), "Scrapes annotated pods and services.")
-        .default_in_words("off")
-        .inactive(),
-    Field::new("istio", Type::Object(&ISTIO), "Scrapes Istio's proxies.").default_in_words("off").inactive(),
-    Field::new("runtime", Type::Object(&RUNTIME_METRICS), "Collects metrics of nodes and workloads.")
-        .default_in_words("off")
-        .inactive(),
+    Field::new("prometheus", Type::Object(&PROMETHEUS), "Scrapes annotated pods and services.").default_in_words("off"),
+    Field::new("istio", Type::Object(&ISTIO), "Scrapes Istio's proxies.").default_in_words("off"),
+    Field::new(
+        "runtime",
+        Type::Object(&RUNTIME_METRICS),
+        "Collects [metrics of nodes and workloads](runtime-metrics.md).",
+    )
+    .default_in_words("off"),
     OTLP_INPUT_FIELD,
 ]]);
 const METRICS_ARE_PULLED: &str = "[input](#inputs-of-a-metricpipeline)";
 const PULLED: &[Field] = &[
     switch("enabled", false, "Whether it is on."),
-    Field::new("namespaces", Type::Object(&NAMESPACES), "From where.").default_in_words("all but the system's"),
+    Field::new("namespaces", Type::Object(&NAMESPACES), "From where.")
+        .default_in_words("all but the system's")
+        .written(Written::AllButSystem),
 ];
-const DIAGNOSTIC_METRICS: Field = Field::new("diagnosticMetrics", Type::Object(&DIAGNOSTIC), "");
+const DIAGNOSTIC_METRICS: Field =
+    Field::new("diagnosticMetrics", Type::Object(&DIAGNOSTIC), "").written(Written::Mapping);
 const DIAGNOSTIC: Object = Object::plain(&[&[switch("enabled", false, "Metrics about the scrape itself.")]]);
-pub(super) const PROMETHEUS: Object = Object::named(METRICS_ARE_PULLED, &[PULLED, &[DIAGNOSTIC_METRICS]]);
+pub(super) const PROMETHEUS: Object =
+    Object::named(METRICS_ARE_PULLED, &[PULLED, &[DIAGNOSTIC_METRICS]]).switched_by("enabled");
 pub(super) const ISTIO: Object = Object::named(
     METRICS_ARE_PULLED,
-    &[PULLED, &[DIAGNOSTIC_METRICS, Field::new("envoyMetrics", Type::Object(&ENVOY), "")]],
-);
+    &[PULLED, &[DIAGNOSTIC_METRICS, Field::new("envoyMetrics", Type::Object(&ENVOY), "").written(Written::Mapping)]],
+)
+.switched_by("enabled");
 const ENVOY: Object = Object::plain(&[&[switch("enabled", false, "Metrics whose names start with `envoy_`.")]]);
 pub(super) const RUNTIME_METRICS: Object = Object::named(
     METRICS_ARE_PULLED,
     &[
         PULLED,
         &[
-            Field::new("resources", Type::Object(&RESOURCES), ""),
+            Field::new("resources", Type::Object(&RESOURCES), "").written(Written::Mapping),
             Field::new(
                 "additionalMetrics",
                 List(&Text("[metric name](#metrics-of-the-runtime-input)")),
@@ -211,22 +231,26 @@ pub(super) const RUNTIME_METRICS: Object = Object::named(
             ),
         ],
     ],
-);
+)
+.switched_by("enabled");
 const RESOURCES: Object = Object::plain(&[&[
-    Field::new("pod", Type::Object(&RESOURCE), ""),
-    Field::new("container", Type::Object(&RESOURCE), ""),
-    Field::new("node", Type::Object(&RESOURCE), ""),
-    Field::new("volume", Type::Object(&RESOURCE), ""),
-    Field::new("daemonset", Type::Object(&RESOURCE), ""),
-    Field::new("deployment", Type::Object(&RESOURCE), ""),
-    Field::new("statefulset", Type::Object(&RESOURCE), ""),
-    Field::new("job", Type::Object(&RESOURCE), ""),
+    resource("pod"),
+    resource("container"),
+    resource("node"),
+    resource("volume"),
+    resource("daemonset"),
+    resource("deployment"),
+    resource("statefulset"),
+    resource("job"),
 ]]);
+const fn resource(name: &'static str) -> Field {
+    Field::new(name, Type::Object(&RESOURCE), "").written(Written::Mapping)
+}
 const RESOURCE: Object = Object::plain(&[&[switch("enabled", true, "Whether it is reported on.")]]);
 
 const LOG_SPEC: Object = Object::plain(&[
     &[
-        Field::new("input", Type::Object(&LOG_INPUT), ""),
+        Field::new("input", Type::Object(&LOG_INPUT), "").written(Written::Mapping),
         Field::new(
             "filters",
             List(&Type::Object(&FLUENT_BIT_FILTER)),
@@ -245,7 +269,51 @@ const LOG_SPEC: Object = Object::plain(&[
         Field::new("output", Type::Object(&LOG_OUTPUT), "").required(),
     ],
     RULES,
-]);
+])
+.clashes(LOG_CLASHES);
+
+const OTLP_OUTPUT: Term = Term::Given("output.otlp");
+const NO_OTLP_OUTPUT: Term = Term::Missing("output.otlp");
+/// What only Fluent Bit has beside an OTLP output, and the other way round.
+const LOG_CLASHES: &[Clash] = &[
+    Clash::new(
+        &[Term::Given("input.runtime.dropLabels"), OTLP_OUTPUT],
+        "input.runtime.dropLabels is not supported with otlp output",
+    )
+    .only(Version::V1Beta1),
+    Clash::new(
+        &[Term::Given("input.runtime.keepAnnotations"), OTLP_OUTPUT],
+        "input.runtime.keepAnnotations is not supported with otlp output",
+    )
+    .only(Version::V1Beta1),
+    Clash::new(
+        &[Term::Given("input.runtime.dropLabels"), OTLP_OUTPUT],
+        "input.application.dropLabels is not supported with otlp output",
+    )
+    .only(Version::V1Alpha1),
+    Clash::new(
+        &[Term::Given("input.runtime.keepAnnotations"), OTLP_OUTPUT],
+        "input.application.keepAnnotations is not supported with otlp output",
+    )
+    .only(Version::V1Alpha1),
+    Clash::new(&[Term::Given("filters"), OTLP_OUTPUT], "filters are not supported with otlp output"),
+    Clash::new(&[Term::Given("files"), OTLP_OUTPUT], "files not supported with otlp output"),
+    Clash::new(&[Term::Given("variables"), OTLP_OUTPUT], "variables not supported with otlp output"),
+    Clash::new(&[Term::Given("input.otlp"), NO_OTLP_OUTPUT], "otlp input is only supported with otlp output"),
+    Clash::new(&[Term::Given("transform"), NO_OTLP_OUTPUT], "transform is only supported with otlp output"),
+    Clash::new(&[Term::Given("filter"), NO_OTLP_OUTPUT], "filter is only supported with otlp output"),
+];
+
+/// What is reported of a field of a LogPipeline's `spec`, by its path, if it does not go with the output.
+pub(crate) fn log_clash(path: &str, version: Version) -> &'static str {
+    let is_about = |clash: &&Clash| matches!(clash.terms.first(), Some(Term::Given(given)) if *given == path);
+    LOG_SPEC.clashes_in(version).find(is_about).map_or("", |clash| clash.message)
+}
+
+/// What is reported of a change of a LogPipeline from an OTLP output to another, or back.
+pub(crate) const OUTPUT_SWITCHED: &str =
+    "Switching to or away from OTLP output is not supported. Please re-create the LogPipeline instead";
+
 const LOG_OUTPUT: Object = Object::plain(&[&[
     Field::new(
         "custom",
@@ -260,7 +328,8 @@ const LOG_OUTPUT: Object = Object::plain(&[&[
     Rule::ExactlyOne,
     &["custom", "http", "otlp"],
     "Exactly one output out of 'custom', 'http' or 'otlp' must be defined",
-)]);
+)])
+.keeping("otlp", OUTPUT_SWITCHED);
 const FLUENT_BIT_FILTER: Object = Object::named(
     "[filter section](#fluent-bit)",
     &[&[Field::new(
@@ -273,14 +342,14 @@ const FLUENT_BIT_FILTER: Object = Object::named(
 const FILE: Object = Object::named(
     "[file](#fluent-bit)",
     &[&[
-        Field::new("name", STRING, "Unique.").required(),
-        Field::new("content", STRING, "What is in it.").required().secret(),
+        Field::new("name", FILLED, "Unique.").required(),
+        Field::new("content", FILLED, "What is in it.").required().secret(),
     ]],
 );
 const VARIABLE: Object = Object::named(
     "[variable](#fluent-bit)",
     &[&[
-        Field::new("name", STRING, "Its name.").required(),
+        Field::new("name", FILLED, "Its name.").required(),
         Field::new("valueFrom", Type::Object(&VALUE_FROM), "Where its value is kept.").required(),
     ]],
 );
@@ -292,7 +361,8 @@ const LOG_INPUT: Object = Object::plain(&[&[
         "Reads [what containers print](logs.md), on a machine that has their files.",
     )
     .default_in_words("on")
-    .older(Older::Named("application")),
+    .older(Older::Named("application"))
+    .written(Written::Mapping),
     OTLP_INPUT_FIELD,
 ]]);
 pub(super) const CONTAINER_LOGS: Object = Object::named(
@@ -300,7 +370,8 @@ pub(super) const CONTAINER_LOGS: Object = Object::named(
     &[&[
         switch("enabled", true, "Whether it is on."),
         Field::new("namespaces", Type::Object(&NAMESPACES_OF_LOGS), "From where.")
-            .default_in_words("all but the system's"),
+            .default_in_words("all but the system's")
+            .written(Written::AllButSystem),
         Field::new("containers", Type::Object(&CONTAINERS), ""),
         switch("keepOriginalBody", true, "Whether a line that is JSON is kept beside what is read from it."),
         legacy_switch("dropLabels", "Leaves out the labels of pods. Only without `output.otlp`. Deprecated."),

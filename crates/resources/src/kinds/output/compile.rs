@@ -8,6 +8,7 @@ use weir_plan::{Body, Endpoint, Output, Protocol, Secret};
 use super::endpoint::{self, Address, Scheme};
 use super::{Basic, OAuth2, OtlpOutput, headers};
 use crate::diagnostic::{Diagnostic, Place, Reason};
+use crate::kinds::fields::NO_TOKEN_URL;
 use crate::kinds::value::{Resolved, Resolver, Value};
 
 /// Compiles an output. `signal_path` is what OTLP/HTTP appends to the endpoint (`/v1/traces`). `None` has been
@@ -123,7 +124,7 @@ impl Compiler<'_> {
             return Some(text.to_owned());
         }
         let place = if from_secret || endpoint::may_be_secret(text) { place.hidden() } else { place };
-        let message = format!("'tokenURL' must be a valid URL: {}", place.shown(text));
+        let message = format!("{NO_TOKEN_URL}: {}", place.shown(text));
         let expected = "an absolute URL, for example https://auth.example.com/oauth2/token";
         self.report(Diagnostic::error(&place, message).value(text).expected(expected));
         None

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_plan::{PipelineId, Signal};
 
 use crate::diagnostic::{Diagnostic, Place, Report, sorted};
+use crate::kinds::fields::OUTPUT_SWITCHED;
 
 /// Whether each `LogPipeline` of a configuration has an OTLP output: the one thing that must stay as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,9 +22,7 @@ struct LogOutput {
 
 impl LogOutputs {
     pub(crate) fn add(&mut self, name: &str, otlp: bool, place: &Place) {
-        let message =
-            "Switching to or away from OTLP output is not supported. Please re-create the LogPipeline instead";
-        let mut switched = Diagnostic::error(place, message);
+        let mut switched = Diagnostic::error(place, OUTPUT_SWITCHED);
         switched.pipeline = Some(PipelineId { signal: Signal::Logs, name: name.to_owned() });
         self.by_name.insert(name.to_owned(), LogOutput { otlp, switched });
     }

@@ -11,6 +11,7 @@ use super::selector;
 use super::{Output, Spec};
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Fields, Node, Version};
+use crate::kinds::fields::log_clash;
 use crate::kinds::output::OtlpOutput;
 
 /// A field that only Fluent Bit understands.
@@ -60,18 +61,15 @@ pub(crate) fn decode(spec: &Node<'_>, name: &str) -> Option<Spec> {
     let mut legacy = Vec::new();
     let input = decode_input(fields.mapping("input"), &mut legacy);
     let (mut filters_of_text, mut names) = (Vec::new(), Names::default());
-    for (attribute, rule) in [
-        ("filters", "filters are not supported with otlp output"),
-        ("files", "files not supported with otlp output"),
-        ("variables", "variables not supported with otlp output"),
-    ] {
+    for attribute in ["filters", "files", "variables"] {
         let Some(node) = fields.optional(attribute) else { continue };
         match attribute {
             "filters" => filters_of_text = node.list().iter().filter_map(fluent_bit::filter).collect(),
             "files" => names.take_files(&node),
             _ => names.take_variables(&node),
         }
-        legacy.push(Legacy { node, attribute, rule: Some(rule) });
+        let rule = Some(log_clash(attribute, node.version()));
+        legacy.push(Legacy { node, attribute, rule });
     }
     let outputs = fields.required("output").and_then(|output| decode_outputs(&output, &mut legacy));
     let RuleFields { transforms, filters, given, asked_in_vain } = rules::take(&mut fields, Signal::Logs);
@@ -127,26 +125,19 @@ fn decode_runtime<'a>(mut fields: Fields<'a>, legacy: &mut Vec<Legacy<'a>>) -> (
     let (enabled, keep_original_body) = (fields.boolean("enabled"), fields.boolean("keepOriginalBody"));
     let namespaces = selector::take_of_logs(&mut fields);
     let containers = fields.optional("containers").map(|node| selector::containers(&node)).unwrap_or_default();
-    let [labels, annotations] = match fields.node().version() {
-        Version::V1Beta1 => [
-            ("input.runtime.dropLabels", "input.runtime.dropLabels is not supported with otlp output"),
-            ("input.runtime.keepAnnotations", "input.runtime.keepAnnotations is not supported with otlp output"),
-        ],
-        Version::V1Alpha1 => [
-            ("input.application.dropLabels", "input.application.dropLabels is not supported with otlp output"),
-            (
-                "input.application.keepAnnotations",
-                "input.application.keepAnnotations is not supported with otlp output",
-            ),
-        ],
+    let version = fields.node().version();
+    let [labels, annotations] = match version {
+        Version::V1Beta1 => ["input.runtime.dropLabels", "input.runtime.keepAnnotations"],
+        Version::V1Alpha1 => ["input.application.dropLabels", "input.application.keepAnnotations"],
     };
     let (mut drop_labels, mut keep_annotations) = (false, false);
-    for (key, (attribute, rule), value) in
+    for (key, attribute, value) in
         [("dropLabels", labels, &mut drop_labels), ("keepAnnotations", annotations, &mut keep_annotations)]
     {
         let Some(node) = fields.optional(key) else { continue };
         *value = node.boolean().unwrap_or_default();
-        legacy.push(Legacy { node, attribute, rule: Some(rule) });
+        let rule = Some(log_clash(&format!("input.runtime.{key}"), version));
+        legacy.push(Legacy { node, attribute, rule });
     }
     fields.finish();
     let shape = RecordShape::Parsed { keep_original_body };
@@ -166,10 +157,10 @@ fn refuse_legacy(legacy: &[Legacy<'_>]) {
 /// Without an OTLP output: nothing that only the OTLP way has.
 fn refuse_without_otlp(input: &LogInput<'_>, rules: &[(&str, Node<'_>)]) {
     if let Some(node) = &input.otlp_node {
-        node.findings().push(node.error("otlp input is only supported with otlp output"));
+        node.findings().push(node.error(log_clash("input.otlp", node.version())));
     }
     for (key, node) in rules {
-        node.findings().push(node.error(format!("{key} is only supported with otlp output")));
+        node.findings().push(node.error(log_clash(key, node.version())));
     }
 }
 

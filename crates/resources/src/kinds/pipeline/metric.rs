@@ -1,12 +1,10 @@
 //! `MetricPipeline`: the fields of its `spec`.
 //!
-//! The inputs that fetch metrics themselves are part of the plan. `prometheus` scrapes what an annotation names; `runtime`
-//! and `istio` do nothing yet.
-
-mod runtime_names;
+//! The inputs that fetch metrics themselves are part of the plan.
 
 use weir_plan::{
-    Input, IstioInput, Processing, PrometheusInput, RuntimeInput, RuntimeResource, Selector, Signal, Temporality,
+    Input, IstioInput, Processing, PrometheusInput, RuntimeInput, RuntimeMetric, RuntimeMetrics, RuntimeResource,
+    Selector, Signal, Temporality,
 };
 
 use super::input;
@@ -37,10 +35,10 @@ const RESOURCES: [(&str, RuntimeResource); 8] = [
     ("job", RuntimeResource::Job),
 ];
 
-/// Reads `spec`. `has_targets`: an annotation says what is scraped. Nothing when it, or its output, was reported.
-pub(crate) fn decode(spec: &Node<'_>, has_targets: bool) -> Option<Spec> {
+/// Reads `spec`. Nothing when it, or its output, was reported.
+pub(crate) fn decode(spec: &Node<'_>) -> Option<Spec> {
     let mut fields = spec.fields()?;
-    let input = decode_input(fields.mapping("input"), has_targets);
+    let input = decode_input(fields.mapping("input"));
     let output = fields.required("output").and_then(|output| {
         let mut fields = output.fields()?;
         let otlp = fields.required("otlp").and_then(|otlp| decode_output(&otlp));
@@ -62,44 +60,33 @@ fn decode_output(otlp: &Node<'_>) -> Option<(OtlpOutput, Temporality)> {
     Some((output, temporality?))
 }
 
-fn decode_input(mut fields: Fields<'_>, has_targets: bool) -> Input {
+fn decode_input(mut fields: Fields<'_>) -> Input {
     let prometheus = fields.optional("prometheus").and_then(|node| {
-        let inactive = (!has_targets).then_some("input.prometheus: pods and services are not scraped");
-        pull(&node, inactive, |fields, namespaces, _| {
+        pull(&node, |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics");
-            PrometheusInput { namespaces, diagnostic_metrics, static_targets: Vec::new() }
+            PrometheusInput { namespaces, diagnostic_metrics, static_targets: Vec::new(), native_histograms: false }
         })
     });
     let istio = fields.optional("istio").and_then(|node| {
-        pull(&node, Some("input.istio: no proxy is scraped"), |fields, namespaces, _| {
+        pull(&node, |fields, namespaces, _| {
             let diagnostic_metrics = take_switch(fields, "diagnosticMetrics");
             IstioInput { namespaces, diagnostic_metrics, envoy_metrics: take_switch(fields, "envoyMetrics") }
         })
     });
-    let runtime = fields.optional("runtime").and_then(|node| {
-        pull(&node, Some("input.runtime: no metrics of nodes and workloads are collected"), take_runtime)
-    });
+    let runtime = fields.optional("runtime").and_then(|node| pull(&node, take_runtime));
     let otlp = input::take_otlp(&mut fields);
     fields.finish();
     Input { otlp, runtime, prometheus, istio, ..Input::default() }
 }
 
-/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `inactive`: what
-/// does not come of it yet. `rest` is told
+/// Reads an input that fetches metrics: the fields that all of them have and, through `rest`, its own. `rest` is told
 /// where from, and whether the input is enabled. Returns nothing if it is not.
-fn pull<T>(
-    node: &Node<'_>,
-    inactive: Option<&str>,
-    rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T,
-) -> Option<T> {
+fn pull<T>(node: &Node<'_>, rest: impl FnOnce(&mut Fields<'_>, Selector, bool) -> T) -> Option<T> {
     let mut fields = node.fields()?;
     let enabled = fields.boolean("enabled");
     let namespaces = selector::take_collected(&mut fields);
     let input = rest(&mut fields, namespaces, enabled);
     fields.finish();
-    if let Some(inactive) = inactive.filter(|_| enabled) {
-        node.warn_not_active(inactive);
-    }
     enabled.then_some(input)
 }
 
@@ -114,30 +101,43 @@ fn take_switch(fields: &mut Fields<'_>, key: &'static str) -> bool {
 fn take_runtime(fields: &mut Fields<'_>, namespaces: Selector, enabled: bool) -> RuntimeInput {
     let mut wanted = fields.mapping("resources");
     let resources = RESOURCES.into_iter().filter(|(key, _)| take_switch(&mut wanted, key));
-    let resources = resources.map(|(_, resource)| resource).collect();
+    let resources: Vec<_> = resources.map(|(_, resource)| resource).collect();
     wanted.finish();
-    let mut additional_metrics = Vec::new();
+    let mut metrics = RuntimeMetrics::of(&resources);
     if let Some(node) = fields.optional("additionalMetrics") {
-        let names = node.strings();
-        if enabled {
-            names.iter().for_each(|name| check_additional(&node, name));
+        for name in node.strings() {
+            if !metrics.insert(&name.value) && enabled {
+                report_unknown(&node, &name);
+            }
         }
-        additional_metrics.extend(names.into_iter().map(|name| name.value));
     }
-    RuntimeInput { namespaces, resources, additional_metrics }
+    RuntimeInput { namespaces, metrics }
 }
 
-fn check_additional(node: &Node<'_>, Located { value: name, place }: &Located<String>) {
-    if runtime_names::ALL.contains(&name.as_str()) {
-        return;
-    }
+fn report_unknown(node: &Node<'_>, Located { value: name, place }: &Located<String>) {
+    let known: Vec<_> = RuntimeMetric::ALL.iter().map(|metric| metric.name).collect();
     let shown = place.shown(name);
     // The published text, which has no quotes.
     let message = format!("Invalid runtime additional metric: {}. {SEE_LIST}", shown.trim_matches('"'));
-    let expected = match suggest::nearest(runtime_names::ALL, name) {
+    let expected = match suggest::nearest(&known, name) {
         Some(nearest) => format!("the name of a runtime metric (did you mean {nearest:?}?)"),
         None => "the name of a runtime metric, for example k8s.pod.uptime".to_owned(),
     };
     let diagnostic = Diagnostic::error(place, message).reason(Reason::RuntimeAdditionalMetricInvalid);
     node.findings().push(diagnostic.value(name).expected(expected));
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_plan::RuntimeMetric;
+
+    /// Messages send their readers there.
+    #[test]
+    fn all_runtime_metrics_are_in_the_documentation() {
+        let documentation = include_str!("../../../../../docs/configuration.md");
+        let (_, section) = documentation.split_once("### Metrics of the runtime input\n").unwrap();
+        let list = section.split("```").nth(1).unwrap().trim_start_matches("text");
+        let known: Vec<_> = RuntimeMetric::ALL.iter().map(|metric| metric.name).collect();
+        assert_eq!(list.split_whitespace().collect::<Vec<_>>(), known);
+    }
 }

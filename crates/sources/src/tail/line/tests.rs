@@ -1,4 +1,3 @@
-use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
@@ -128,39 +127,7 @@ fn the_first_line_that_is_whole_tells_the_format() {
     }
 }
 
-/// A time in all the ways RFC 3339 has for it.
-fn written_time() -> impl Strategy<Value = (i64, usize, Option<i64>)> {
-    (0..i64::MAX, 0..=9_usize, proptest::option::of(-1439..=1439_i64))
-}
-
 proptest! {
-    #[test]
-    fn times_are_what_another_library_takes_them_for((nanos, digits, zone) in written_time()) {
-        let unit = 10_i64.pow(9 - u32::try_from(digits).unwrap());
-        let nanos = nanos / unit * unit;
-        let zone_minutes = zone.unwrap_or(0);
-        let shown = i128::from(nanos) + i128::from(zone_minutes) * 60_000_000_000;
-        let mut text = format!("{:.*}", digits, Timestamp::from_nanosecond(shown).unwrap());
-        if zone.is_some() {
-            let sign = if zone_minutes < 0 { '-' } else { '+' };
-            let (hours, minutes) = (zone_minutes.abs() / 60, zone_minutes.abs() % 60);
-            text.truncate(text.len() - 1);
-            text += &format!("{sign}{hours:02}:{minutes:02}");
-        }
-        prop_assume!(shown >= 0);
-        prop_assert_eq!(unix_nanos(text.as_bytes()), u64::try_from(nanos).ok(), "{}", text);
-    }
-
-    #[test]
-    fn every_day_is_known(day in 0..106_700_i64, change in 0..3_usize) {
-        // The digits of a day that exists, and of one that may not.
-        let text = Timestamp::from_second(day * 86_400).unwrap().to_string();
-        prop_assert_eq!(unix_nanos(text.as_bytes()), u64::try_from(day * 86_400_000_000_000).ok());
-        let changed = format!("{}3{change}{}", &text[..8], &text[10..]);
-        let expected = changed.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_nanosecond()).ok());
-        prop_assert_eq!(unix_nanos(changed.as_bytes()), expected, "{}", changed);
-    }
-
     #[test]
     fn any_bytes_are_read_or_refused(line in "[0-9TZ:. +stdouerFP{}\"log\\\\n\\[\\],-]{0,60}", bytes: Vec<u8>) {
         for format in [Format::Cri, Format::Docker] {

@@ -6,7 +6,7 @@ use super::super::super::script::{self, Variant};
 use super::super::super::{System, Test};
 use super::super::tests::settings;
 use super::*;
-use crate::scenario::samples::Samples;
+use crate::scenario::readings::Readings;
 use crate::scenario::trial::Settled;
 use crate::sink::SinkReport;
 
@@ -42,7 +42,7 @@ fn judged_without(deleted: u64, seen: &[(u64, u64)], held: f64) -> Judgement {
             ..Measured::default()
         },
         settled: Settled { gateway_cpu_seconds: 1.0, held, ..Settled::default() },
-        samples: Samples::default(),
+        readings: Readings::default(),
         kills: None,
         stop_error: None,
     };

@@ -1,0 +1,55 @@
+//! The figures that sources in this process report.
+
+use std::collections::BTreeMap;
+
+use super::ContainerLogFigures;
+use crate::histogram::HistogramFigures;
+
+/// What sources tell of themselves. Each changes its own part.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SourceFigures {
+    /// `None` where no container logs are read.
+    pub container_logs: Option<ContainerLogFigures>,
+    /// How targets are scraped, for each job.
+    pub scrapes: Vec<ScrapeFigures>,
+    /// Data points of runtime metrics that were made and that not every pipeline took, by the reason.
+    pub runtime_lost: BTreeMap<&'static str, u64>,
+}
+
+/// How the targets of one job are scraped. Counts are since the start; the rest is as of the source's last report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScrapeFigures {
+    /// Which one.
+    pub job: String,
+    /// Targets by their state.
+    pub targets: Vec<(&'static str, u64)>,
+    /// What looks like a target, and is not scraped.
+    pub dropped_targets: u64,
+    /// Targets whose last page found no memory to be remembered.
+    pub forgotten_targets: u64,
+    /// Scrapes by their result.
+    pub scrapes: Vec<(&'static str, u64)>,
+    /// How long they took.
+    pub durations: HistogramFigures,
+    /// Bytes of pages that were read.
+    pub bytes: u64,
+    /// Samples on these pages.
+    pub samples: u64,
+    /// Data points that were made and that not every pipeline took, by the reason.
+    pub lost: Vec<(&'static str, u64)>,
+}
+
+impl SourceFigures {
+    /// Memory that it has elsewhere, in bytes.
+    pub(crate) fn heap(&self) -> usize {
+        let scrapes: usize = self.scrapes.iter().map(ScrapeFigures::bytes_in_memory).sum();
+        scrapes + self.runtime_lost.len() * size_of::<(&str, u64)>()
+    }
+}
+
+impl ScrapeFigures {
+    fn bytes_in_memory(&self) -> usize {
+        let counts = self.targets.len() + self.scrapes.len() + self.lost.len();
+        size_of::<Self>() + self.job.len() + counts * size_of::<(&str, u64)>()
+    }
+}

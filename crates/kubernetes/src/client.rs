@@ -1,0 +1,49 @@
+//! How the API server is reached.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// A connection takes no longer.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A watch may be silent for as long as the API server lets it last, and not much longer.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// A kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {0}: {1}")]
+    Kubeconfig(String, kube::config::KubeconfigError),
+    /// The process is not in a cluster.
+    #[error("this is no pod of a cluster: {0}; name a kubeconfig with --kubeconfig")]
+    NotInCluster(kube::config::InClusterError),
+    /// Certificates or the like.
+    #[error("cannot make a client for the API server: {0}")]
+    Client(kube::Error),
+}
+
+/// A client for the API server: that of a kubeconfig, or that of the cluster in which this process is a pod. Nothing is
+/// asked of the server as yet.
+///
+/// # Errors
+/// When it is not known where the API server is, or how to speak with it.
+pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let wrong = |error| ClientError::Kubeconfig(path.display().to_string(), error);
+            let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(wrong)?
+        }
+        None => Config::incluster().map_err(ClientError::NotInCluster)?,
+    };
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    config.reset_reader_on_write = true;
+    // Watches try again by themselves, and say so.
+    config.default_retry = false;
+    Client::try_from(config).map_err(ClientError::Client)
+}

@@ -1,0 +1,33 @@
+//! The operator: custom resources in, one Secret for the nodes, manifests and statuses out.
+//!
+//! `decide` makes all decisions from one `Picture` of the cluster, and is pure. The modules under
+//! `shell` watch, apply and ask. Whoever reads one must not need the other.
+//!
+//! Invariants:
+//! - **OPERATOR-1** The same picture gives the same decision, to the byte.
+//! - **OPERATOR-2** A pipeline that is wrong is left out and says so; nothing else changes because of it.
+//! - **OPERATOR-3** Nothing is written but by the leader, and only what differs.
+//! - **OPERATOR-4** What cannot be read is not taken for absent: nothing is decided from half a picture.
+//! - **OPERATOR-5** No value of a Secret is in a message, a status, an event or a log line.
+
+mod configuration;
+mod decide;
+mod flow;
+mod leftovers;
+mod manifests;
+mod names;
+mod object;
+mod options;
+mod overrides;
+mod picture;
+mod references;
+mod shell;
+mod status;
+mod verdict;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::{Options, SetLogLevel};
+pub use shell::{Ports, run};

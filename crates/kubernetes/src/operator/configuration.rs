@@ -1,0 +1,217 @@
+//! The configuration of the nodes: the documents that a file would have, in one Secret.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::names;
+use super::object::{ObjectKey, kinds, name, text as at};
+
+/// The key of the Secret that has the documents.
+pub(crate) const KEY: &str = "configuration.json.gz";
+/// The key of the Secret that has what is no document.
+pub(crate) const SETTINGS: &str = "settings.json";
+
+/// A Secret may have 1 MiB; the rest is for its name, labels and settings.
+const MAX_PACKED: usize = (1 << 20) - (16 << 10);
+/// What a configuration of files may have.
+const MAX_BYTES: usize = 32 << 20;
+
+/// Documents of one pipeline.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) pipeline: Value,
+    /// Secrets with the keys that it refers to.
+    pub(crate) secrets: Vec<Value>,
+}
+
+/// A configuration as nodes get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Configuration {
+    /// The first 16 hexadecimal digits of the SHA-256 of the text.
+    pub(crate) revision: String,
+    /// The text, compressed.
+    pub(crate) packed: Vec<u8>,
+    /// How many documents it has.
+    pub(crate) documents: usize,
+}
+
+impl Configuration {
+    /// Of a Telemetry and the parts for which there is room. Largest parts are left out first; the second result has
+    /// the indexes of those that were.
+    pub(crate) fn new(telemetry: Option<&Value>, parts: &[&Part]) -> (Self, BTreeSet<usize>) {
+        let pack = |left_out: &BTreeSet<usize>| {
+            let kept = parts.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
+            Self::of(telemetry, kept.map(|(_, part)| *part))
+        };
+        let all = BTreeSet::new();
+        if let Some(configuration) = pack(&all) {
+            return (configuration, all);
+        }
+        let mut by_size: Vec<(usize, usize)> = parts.iter().map(|part| part.bytes()).zip(0..).collect();
+        by_size.sort_by_key(|(bytes, index)| (std::cmp::Reverse(*bytes), *index));
+        let largest = |n: usize| -> BTreeSet<usize> { by_size.iter().take(n).map(|(_, index)| *index).collect() };
+        // The smallest number that has to be left out: without all of them, there is room.
+        let (mut too_few, mut enough) = (0, parts.len());
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            if pack(&largest(middle)).is_some() { enough = middle } else { too_few = middle }
+        }
+        let left_out = largest(enough);
+        let nothing = || Self::of_text(&text(None, std::iter::empty()).0, 0);
+        (pack(&left_out).unwrap_or_else(nothing), left_out)
+    }
+
+    /// Nothing if there is no room for it.
+    fn of<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) -> Option<Self> {
+        let (text, documents) = text(telemetry, parts);
+        let made = (text.len() <= MAX_BYTES).then(|| Self::of_text(&text, documents));
+        made.filter(|configuration| configuration.packed.len() <= MAX_PACKED)
+    }
+
+    fn of_text(text: &str, documents: usize) -> Self {
+        let revision = Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { revision, packed: pack(text.as_bytes()), documents }
+    }
+
+    /// The Secret.
+    pub(crate) fn manifest(&self, namespace: &str, settings: &Value, labels: Value) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "metadata": {
+                "name": names::CONFIGURATION,
+                "namespace": namespace,
+                "labels": labels,
+                "annotations": { names::REVISION: self.revision },
+            },
+            "data": {
+                KEY: BASE64_STANDARD.encode(&self.packed),
+                SETTINGS: BASE64_STANDARD.encode(settings.to_string()),
+            },
+        })
+    }
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        let secrets: usize = self.secrets.iter().map(|secret| secret.to_string().len()).sum();
+        self.pipeline.to_string().len() + secrets
+    }
+}
+
+/// The Secret's name.
+pub(crate) fn key(namespace: &str) -> ObjectKey {
+    ObjectKey::cluster(kinds::SECRET, names::CONFIGURATION).within(namespace)
+}
+
+/// As `kubectl get -o json` prints several documents.
+#[derive(Serialize)]
+struct List<'a> {
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    items: Vec<&'a Value>,
+    kind: &'static str,
+}
+
+/// The text with all documents in one order, and how many they are. A Secret that several pipelines refer to is there
+/// once, with all their keys.
+fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) -> (String, usize) {
+    let mut pipelines: Vec<&Value> = Vec::new();
+    let mut secrets: BTreeMap<(&str, &str), Value> = BTreeMap::new();
+    for part in parts {
+        pipelines.push(&part.pipeline);
+        for secret in &part.secrets {
+            let id = (at(secret, "/metadata/namespace").unwrap_or_default(), name(secret));
+            match secrets.get_mut(&id) {
+                Some(known) => merge(known, secret),
+                None => drop(secrets.insert(id, secret.clone())),
+            }
+        }
+    }
+    pipelines.sort_by_key(|pipeline| (at(pipeline, "/kind").unwrap_or_default().to_owned(), name(pipeline).to_owned()));
+    let items: Vec<_> = telemetry.into_iter().chain(pipelines).chain(secrets.values()).collect();
+    let documents = items.len();
+    let list = List { api_version: "v1", items, kind: "List" };
+    (serde_json::to_string(&list).expect("documents are JSON"), documents)
+}
+
+fn merge(known: &mut Value, secret: &Value) {
+    let (Some(known), Some(more)) = (known["data"].as_object_mut(), secret["data"].as_object()) else { return };
+    known.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
+}
+
+/// Without a time, so that equal texts are packed to equal bytes.
+fn pack(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let written = encoder.write_all(text).and_then(|()| encoder.finish());
+    written.expect("a vector takes everything")
+}
+
+/// What is packed in a Secret as it was written, whoever wrote it.
+pub(crate) fn packed_of(secret: &Value) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(secret.get("data")?.get(KEY)?.as_str()?).ok()
+}
+
+/// The documents that nodes have. They are unpacked when they are asked for, which is seldom.
+pub(crate) struct Previous<'a> {
+    packed: &'a [u8],
+    items: OnceCell<Vec<Value>>,
+}
+
+impl<'a> Previous<'a> {
+    pub(crate) fn new(packed: &'a [u8]) -> Self {
+        Self { packed, items: OnceCell::new() }
+    }
+
+    /// None if it cannot be read.
+    pub(crate) fn items(&self) -> &[Value] {
+        self.items.get_or_init(|| unpack(self.packed).unwrap_or_default())
+    }
+
+    /// The part of a pipeline, with all the Secrets that are `wanted`.
+    pub(crate) fn part(&self, kind: &str, pipeline: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<Part> {
+        let is_it = |item: &&Value| at(item, "/kind") == Some(kind) && name(item) == pipeline;
+        let is_secret = |item: &&Value| {
+            let namespace = at(item, "/metadata/namespace").unwrap_or_default();
+            at(item, "/kind") == Some("Secret") && wanted(namespace, name(item))
+        };
+        let secrets = self.items().iter().filter(is_secret).cloned().collect();
+        Some(Part { pipeline: self.items().iter().find(is_it)?.clone(), secrets })
+    }
+
+    /// The values of a Secret.
+    pub(crate) fn secret(&self, namespace: &str, secret: &str) -> Option<BTreeMap<String, String>> {
+        let is_it = |item: &&Value| {
+            at(item, "/kind") == Some("Secret")
+                && name(item) == secret
+                && at(item, "/metadata/namespace") == Some(namespace)
+        };
+        let values = self.items().iter().find(is_it)?.get("data")?.as_object()?.iter();
+        Some(values.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect())
+    }
+
+    pub(crate) fn telemetry(&self) -> Option<Value> {
+        self.items().iter().find(|item| at(item, "/kind") == Some("Telemetry")).cloned()
+    }
+}
+
+fn unpack(packed: &[u8]) -> Option<Vec<Value>> {
+    let mut text = Vec::new();
+    let limit = u64::try_from(MAX_BYTES).ok()?;
+    GzDecoder::new(packed).take(limit).read_to_end(&mut text).ok()?;
+    match serde_json::from_slice::<Value>(&text).ok()?.get_mut("items")?.take() {
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}

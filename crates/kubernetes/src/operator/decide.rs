@@ -1,0 +1,358 @@
+//! All decisions: from a picture of the cluster to what nodes get, what there has to be, and what statuses say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use weir_plan::{PipelineId, Signal};
+
+use super::configuration::{Configuration, Part, Previous};
+use super::manifests::{self, Nodes};
+use super::names;
+use super::object::{ObjectKey, is_being_deleted, kinds, name, text};
+use super::options::Options;
+use super::overrides::Overrides;
+use super::picture::{Picture, SecretName, SecretState, kind_of};
+use super::references::{self, References};
+use super::status::condition::{self, Condition, Event};
+use super::status::pipeline::Standings;
+use super::status::telemetry::{self, Components};
+use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
+use super::workload;
+
+/// How long the nodes stay when no pipeline can run any more. Tools that rotate a Secret delete it and make it anew.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// What to do.
+#[derive(Debug, Default)]
+pub(crate) struct Decision {
+    /// What there has to be.
+    pub(crate) apply: Vec<Value>,
+    /// What may be there and has to go.
+    pub(crate) delete: Vec<ObjectKey>,
+    /// Statuses that differ from what is there.
+    pub(crate) statuses: Vec<Status>,
+    /// The finalizers of the Telemetry, if they differ.
+    pub(crate) finalizers: Option<(ObjectKey, Value)>,
+    /// What changed.
+    pub(crate) events: Vec<Event>,
+    /// Secrets to watch.
+    pub(crate) secrets: BTreeSet<SecretName>,
+    /// What nodes get; nothing if they stay as they are.
+    pub(crate) configuration: Option<Configuration>,
+    /// Whether no pipeline can run.
+    pub(crate) is_idle: bool,
+    /// When to look again if nothing happens.
+    pub(crate) again: Option<SystemTime>,
+    pub(crate) overrides: Overrides,
+}
+
+/// A status to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) object: ObjectKey,
+    pub(crate) status: Value,
+}
+
+/// A pipeline while it is decided on.
+struct Candidate<'a> {
+    id: &'a PipelineId,
+    object: &'a Value,
+    needs: Needs,
+    /// Nothing while it cannot be judged, or must not be: everything stays as it is.
+    verdict: Option<Verdict>,
+    /// Its documents, if nodes get them.
+    part: Option<Part>,
+}
+
+/// Makes all decisions.
+pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdicts, now: SystemTime) -> Decision {
+    let overrides = Overrides::read(picture.overrides.as_deref());
+    let previous = Previous::new(&picture.previous);
+    let telemetry = TelemetryOfNodes::of(picture, &previous, &overrides, now);
+    let alive: Vec<_> = picture.pipelines.iter().filter(|(_, object)| !is_being_deleted(object)).collect();
+    verdicts.keep(|id| picture.pipelines.contains_key(id));
+    let exceeding = exceeding(&alive, options.max_pipelines);
+    let mut judge = Judge { picture, previous: &previous, telemetry: &telemetry, verdicts, now };
+    let mut candidates: Vec<_> = alive
+        .iter()
+        .map(|&(id, object)| match (overrides.is_paused(id.signal), exceeding.contains(id)) {
+            (true, _) => judge.kept(id, object),
+            (false, true) => Candidate { verdict: Some(too_many(options)), ..judge.kept(id, object) },
+            (false, false) => judge.candidate(id, object),
+        })
+        .collect();
+    candidates
+        .iter_mut()
+        .filter(|it| it.verdict.as_ref().is_some_and(|verdict| !verdict.runs))
+        .for_each(|it| it.part = None);
+    let configuration = configure(telemetry.document.as_ref(), &mut candidates);
+    let is_idle = candidates.iter().all(|candidate| candidate.part.is_none());
+
+    let mut decision = Decision { is_idle, ..Decision::default() };
+    decision.secrets = alive.iter().flat_map(|(_, object)| references::of(object).into_keys()).collect();
+    decision.decide_on_nodes(picture, options, &candidates, (&configuration, &overrides), now);
+    decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &overrides), now);
+    decision.again = decision.again.into_iter().chain(verdicts.next()).min();
+    decision.configuration = (!overrides.nodes_paused).then_some(configuration);
+    decision.overrides = overrides;
+    decision
+}
+
+/// The Telemetry as nodes get it.
+struct TelemetryOfNodes {
+    document: Option<Value>,
+    problem: Option<Finding>,
+}
+
+impl TelemetryOfNodes {
+    /// One that is wrong has no effect, and does not keep pipelines from running.
+    fn of(picture: &Picture, previous: &Previous<'_>, overrides: &Overrides, now: SystemTime) -> Self {
+        if overrides.telemetry_paused {
+            return Self { document: previous.telemetry(), problem: None };
+        }
+        let Some(object) = &picture.telemetry else { return Self { document: None, problem: None } };
+        let document = verdict::document(object);
+        match verdict::problem(&document, now) {
+            Some(problem) => Self { document: previous.telemetry(), problem: Some(problem) },
+            None => Self { document: Some(document), problem: None },
+        }
+    }
+}
+
+/// Pipelines that are too many of their kind: all but the oldest.
+fn exceeding(alive: &[(&PipelineId, &Arc<Value>)], max: Option<usize>) -> BTreeSet<PipelineId> {
+    let Some(max) = max else { return BTreeSet::new() };
+    let created = |object: &Value| text(object, "/metadata/creationTimestamp").map(str::to_owned);
+    let of_signal = |signal: Signal| {
+        let mut of: Vec<_> = alive.iter().filter(|(id, _)| id.signal == signal).collect();
+        of.sort_by(|(a, one), (b, other)| (created(one), a).cmp(&(created(other), b)));
+        of.into_iter().skip(max).map(|(id, _)| (*id).clone()).collect::<Vec<_>>()
+    };
+    Signal::ALL.into_iter().flat_map(of_signal).collect()
+}
+
+fn too_many(options: &Options) -> Verdict {
+    let max = options.max_pipelines.unwrap_or_default();
+    let message = format!("Maximum pipeline count limit exceeded: the {max} oldest of this kind run (--max-pipelines)");
+    refused("MaxPipelinesExceeded", message)
+}
+
+fn refused(reason: &'static str, message: String) -> Verdict {
+    Verdict { runs: false, finding: Some(Finding { reason, message }), port: None, unsupported_mode: false }
+}
+
+/// What pipelines are judged with.
+struct Judge<'a, 'b> {
+    picture: &'a Picture,
+    previous: &'b Previous<'b>,
+    telemetry: &'b TelemetryOfNodes,
+    verdicts: &'b mut Verdicts,
+    now: SystemTime,
+}
+
+impl<'a> Judge<'a, '_> {
+    /// A pipeline that stays as nodes have it.
+    fn kept(&self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
+        let references = references::of(object);
+        let wanted = |namespace: &str, name: &str| {
+            references.contains_key(&SecretName { namespace: namespace.to_owned(), name: name.to_owned() })
+        };
+        let part = self.previous.part(kind_of(id.signal).1, &id.name, wanted);
+        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part }
+    }
+
+    /// A pipeline as it is now. While a Secret was not looked up, nothing is known of it.
+    fn candidate(&mut self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
+        let references = references::of(object);
+        let secrets = match self.secrets(&references) {
+            Ok(Some(secrets)) => secrets,
+            Ok(None) => return self.kept(id, object),
+            Err(problem) => {
+                let verdict = Some(refused("ValidationFailed", problem));
+                return Candidate { verdict, part: None, ..self.kept(id, object) };
+            }
+        };
+        let pipeline = verdict::document(object);
+        let documents = self.telemetry.document.iter().chain([&pipeline]).chain(&secrets);
+        let verdict = self.verdicts.of(id, &documents.collect::<Vec<_>>(), self.now);
+        let part = Some(Part { pipeline, secrets });
+        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part }
+    }
+
+    /// The referenced Secrets with the referenced keys. Nothing if one was not looked up yet; an error if one cannot be.
+    fn secrets(&self, references: &References) -> Result<Option<Vec<Value>>, String> {
+        let mut secrets = Vec::new();
+        for (secret, keys) in references {
+            let SecretName { namespace, name } = secret;
+            let values = match self.picture.secrets.get(secret) {
+                None => return Ok(None),
+                Some(SecretState::Missing) => continue,
+                Some(SecretState::Present(values)) => Arc::clone(values),
+                // What nodes have of it stays true until somebody knows better.
+                Some(SecretState::Unreadable(reason)) => match self.previous.secret(namespace, name) {
+                    Some(values) => Arc::new(values),
+                    None => return Err(format!("cannot read Secret '{name}' of Namespace '{namespace}': {reason}")),
+                },
+            };
+            let wanted = values.iter().filter(|(key, _)| keys.contains(*key));
+            secrets.push(verdict::secret(namespace, name, wanted));
+        }
+        Ok(Some(secrets))
+    }
+}
+
+/// What nodes get. Pipelines for which there is no room lose their part, and say so.
+fn configure(telemetry: Option<&Value>, candidates: &mut [Candidate<'_>]) -> Configuration {
+    let with_part: Vec<usize> = (0..candidates.len()).filter(|index| candidates[*index].part.is_some()).collect();
+    let parts: Vec<&Part> = with_part.iter().filter_map(|index| candidates[*index].part.as_ref()).collect();
+    let (configuration, left_out) = Configuration::new(telemetry, &parts);
+    for index in left_out {
+        let message = "There is no room for this pipeline: all pipelines with the values of their Secrets must fit into \
+                       one Secret of 1 MiB, compressed, and this is one of the largest";
+        let candidate = &mut candidates[with_part[index]];
+        candidate.part = None;
+        candidate.verdict = Some(refused("ValidationFailed", message.to_owned()));
+    }
+    configuration
+}
+
+impl Decision {
+    /// What there has to be for the nodes, and what has to go.
+    fn decide_on_nodes(
+        &mut self,
+        picture: &Picture,
+        options: &Options,
+        candidates: &[Candidate<'_>],
+        (configuration, overrides): (&Configuration, &Overrides),
+        now: SystemTime,
+    ) {
+        if overrides.nodes_paused {
+            return;
+        }
+        let stay_until = picture.idle_since.unwrap_or(now) + IDLE;
+        if self.is_idle && now < stay_until {
+            self.again = Some(stay_until);
+            return;
+        }
+        let running = || candidates.iter().filter(|candidate| candidate.part.is_some());
+        let nodes = Nodes {
+            options,
+            needs: running().map(|candidate| candidate.needs).fold(Needs::default(), Needs::and),
+            signals: running().map(|candidate| candidate.id.signal).collect(),
+            ports: running().filter_map(|candidate| candidate.verdict.as_ref()?.port).collect(),
+            istio: picture.apis.istio,
+            coarse_kubelet_rights: picture.apis.coarse_kubelet_rights,
+            owner: picture.telemetry.as_deref().filter(|telemetry| !is_being_deleted(telemetry)),
+        };
+        self.apply = manifests::classes(options);
+        if !self.is_idle {
+            let settings = settings(overrides);
+            let labels = manifests::labels(names::NODE, "gateway");
+            let mut secret = configuration.manifest(&options.namespace, &settings, labels);
+            nodes.own(&mut secret);
+            // Whoever starts finds it.
+            self.apply.push(secret);
+            self.apply.extend(nodes.manifests());
+        }
+        let wanted: BTreeSet<_> = self.apply.iter().filter_map(manifests::key).collect();
+        let ours = manifests::all(&options.namespace, picture.apis.istio);
+        self.delete = ours.into_iter().filter(|key| !wanted.contains(key)).collect();
+    }
+
+    fn decide_on_statuses(
+        &mut self,
+        picture: &Picture,
+        options: &Options,
+        candidates: &[Candidate<'_>],
+        (telemetry, overrides): (&TelemetryOfNodes, &Overrides),
+        now: SystemTime,
+    ) {
+        let health = workload::health(picture.daemon_set, &picture.pods, &picture.answers);
+        let mut said = BTreeMap::new();
+        for candidate in candidates {
+            let Candidate { id, object, needs, verdict: Some(verdict), part } = candidate else { continue };
+            let conditions = Standings {
+                signal: id.signal,
+                needs: *needs,
+                runs: part.is_some(),
+                finding: verdict.finding.as_ref(),
+                health: &health,
+                amounts: picture.flow.get(*id).copied(),
+                is_probed: !picture.answers.is_empty(),
+            }
+            .conditions();
+            let mut status = json!({});
+            if needs.fluent_bit {
+                status["unsupportedMode"] = verdict.unsupported_mode.into();
+            }
+            let key = ObjectKey::cluster(kind_of(id.signal), id.name.as_str());
+            status["conditions"] = condition::written(object, &conditions, &[], now);
+            self.say(key, object, &conditions, status);
+            said.insert((*id).clone(), conditions);
+        }
+        if let (Some(object), false) = (picture.telemetry.as_deref(), overrides.telemetry_paused) {
+            // Those that were not decided on, or are being deleted, still are there, and keep the Telemetry.
+            for id in picture.pipelines.keys() {
+                said.entry(id.clone()).or_default();
+            }
+            let undecided = candidates.iter().filter(|candidate| candidate.verdict.is_none());
+            let components = Components {
+                pipelines: &said,
+                undecided: &undecided.map(|candidate| candidate.id.signal).collect(),
+                is_being_deleted: is_being_deleted(object),
+                problem: telemetry.problem.as_ref(),
+            };
+            self.decide_on_telemetry(options, object, &components, now);
+        }
+    }
+
+    fn decide_on_telemetry(&mut self, options: &Options, object: &Value, components: &Components<'_>, now: SystemTime) {
+        let is_being_deleted = components.is_being_deleted;
+        let key = ObjectKey::cluster(kinds::TELEMETRY, name(object)).within(options.namespace.as_str());
+        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_kept = finalizers.iter().any(|finalizer| finalizer == names::FINALIZER);
+        let must_stay = !components.pipelines.is_empty();
+        if is_being_deleted && !must_stay && is_kept {
+            let others = finalizers.into_iter().filter(|finalizer| finalizer != names::FINALIZER);
+            self.finalizers = Some((key, others.collect()));
+            return;
+        }
+        if !is_being_deleted && !is_kept {
+            let all = finalizers.into_iter().chain([names::FINALIZER.into()]);
+            self.finalizers = Some((key.clone(), all.collect()));
+        }
+        let conditions = components.conditions();
+        let written = condition::written(object, &conditions, &telemetry::KINDS, now);
+        let endpoints = if self.is_idle { Value::Null } else { telemetry::endpoints(&options.namespace) };
+        let state = telemetry::state(&written, is_being_deleted);
+        let status = json!({ "state": state, "endpoints": endpoints, "conditions": written });
+        self.say(key, object, &conditions, status);
+    }
+
+    /// Notes a status and its events if the object has another one.
+    fn say(&mut self, key: ObjectKey, object: &Value, conditions: &[Condition], status: Value) {
+        let is_there = |(field, value): (&String, &Value)| {
+            let found = object.pointer("/status").and_then(|status| status.get(field)).unwrap_or(&Value::Null);
+            found == value
+        };
+        if status.as_object().is_some_and(|fields| fields.iter().all(is_there)) {
+            return;
+        }
+        self.events.extend(condition::events(&key, object, conditions));
+        self.statuses.push(Status { object: key, status });
+    }
+}
+
+/// What nodes get that is no document.
+fn settings(overrides: &Overrides) -> Value {
+    let mut settings = json!({});
+    if let Some(level) = &overrides.log_level {
+        settings["logLevel"] = level.as_str().into();
+    }
+    if overrides.collect_agent_logs {
+        settings["collectAgentLogs"] = true.into();
+    }
+    settings
+}

@@ -1,0 +1,156 @@
+//! One picture of the cluster, as plain data: everything that decisions are made from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use serde_json::Value;
+use weir_plan::{PipelineId, Signal};
+
+use super::object::kinds::{self, Kind};
+
+/// The picture.
+#[derive(Default)]
+pub(crate) struct Picture {
+    /// All pipelines, trimmed to what decisions need.
+    pub(crate) pipelines: BTreeMap<PipelineId, Arc<Value>>,
+    /// The Telemetry that counts.
+    pub(crate) telemetry: Option<Arc<Value>>,
+    /// Referenced Secrets, as far as they were looked up.
+    pub(crate) secrets: BTreeMap<SecretName, SecretState>,
+    /// The text of the overrides.
+    pub(crate) overrides: Option<String>,
+    /// The DaemonSet of the nodes.
+    pub(crate) daemon_set: Option<DaemonSetStatus>,
+    /// Its pods.
+    pub(crate) pods: Vec<PodState>,
+    /// What the nodes said last, by the names of their pods.
+    pub(crate) answers: BTreeMap<String, Answer>,
+    /// What became of the data of the last minutes.
+    pub(crate) flow: BTreeMap<PipelineId, super::flow::Amounts>,
+    /// The configuration that the nodes have, packed as it was written last; empty if they have none.
+    pub(crate) previous: Arc<[u8]>,
+    pub(crate) apis: Apis,
+    /// Since when no pipeline could run.
+    pub(crate) idle_since: Option<SystemTime>,
+}
+
+/// APIs that a cluster may have or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Apis {
+    pub(crate) istio: bool,
+    pub(crate) vertical_pod_autoscaler: bool,
+    /// Whether the right to read the pods of a kubelet is part of one to do much more.
+    pub(crate) coarse_kubelet_rights: bool,
+}
+
+/// What names a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SecretName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// A referenced Secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum SecretState {
+    /// There is none.
+    Missing,
+    /// The API server does not let us look, for this reason.
+    Unreadable(String),
+    /// Its values in base64, by their keys.
+    Present(Arc<BTreeMap<String, String>>),
+}
+
+/// The DaemonSet, as far as it says how its pods are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DaemonSetStatus {
+    /// Whether the numbers are about what was applied last.
+    pub(crate) is_current: bool,
+    pub(crate) desired: i64,
+    pub(crate) updated: i64,
+    pub(crate) ready: i64,
+}
+
+/// A pod of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PodState {
+    pub(crate) name: String,
+    pub(crate) ip: String,
+    pub(crate) node: String,
+    pub(crate) ready: bool,
+    /// What keeps it from being well, if anything does.
+    pub(crate) fault: Option<String>,
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "NodePage")]
+pub(crate) struct Answer {
+    /// The revision of the configuration in use, if there is one.
+    pub(crate) revision: Option<String>,
+    /// Why a newer one was refused.
+    pub(crate) error: Option<String>,
+    pub(crate) pipelines: BTreeMap<PipelineId, Books>,
+}
+
+/// Items of a pipeline on a node, since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Books {
+    pub(crate) delivered: u64,
+    /// Given up here.
+    pub(crate) dropped: u64,
+    /// Refused by the backend for good.
+    pub(crate) rejected: u64,
+}
+
+/// The page of a node, as far as it is read: later versions may say more.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodePage {
+    revision: Option<String>,
+    error: Option<String>,
+    pipelines: Vec<PipelineOfPage>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PipelineOfPage {
+    pipeline: String,
+    delivered: u64,
+    /// By reasons.
+    dropped: BTreeMap<String, u64>,
+    rejected: BTreeMap<String, u64>,
+}
+
+impl From<NodePage> for Answer {
+    fn from(NodePage { revision, error, pipelines }: NodePage) -> Self {
+        let sum =
+            |by_reason: &BTreeMap<String, u64>| by_reason.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
+        let books = pipelines.iter().filter_map(|of| {
+            let (dropped, rejected) = (sum(&of.dropped), sum(&of.rejected));
+            Some((of.pipeline.parse().ok()?, Books { delivered: of.delivered, dropped, rejected }))
+        });
+        let pipelines = books.collect();
+        Self { revision, error, pipelines }
+    }
+}
+
+/// The kind of the pipelines of a signal.
+pub(crate) fn kind_of(signal: Signal) -> Kind {
+    match signal {
+        Signal::Traces => kinds::TRACE_PIPELINE,
+        Signal::Metrics => kinds::METRIC_PIPELINE,
+        Signal::Logs => kinds::LOG_PIPELINE,
+    }
+}
+
+/// What its data is called.
+pub(crate) fn items_of(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "spans",
+        Signal::Metrics => "metrics",
+        Signal::Logs => "logs",
+    }
+}

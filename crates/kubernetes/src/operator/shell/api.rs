@@ -1,0 +1,83 @@
+//! Requests to the API server.
+
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use tokio::time::timeout;
+
+use crate::operator::object::ObjectKey;
+use crate::operator::object::kinds::{self, Kind};
+
+/// A request that takes longer has failed. One that is throttled is answered, too.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
+    Timeout,
+    #[error("{}", said(.0))]
+    Api(#[from] kube::Error),
+    /// Another leads by now, or may.
+    #[error("this process does not lead any more")]
+    NotLeading,
+}
+
+/// The words of the API server: what the client adds says everything twice.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => other.to_string(),
+    }
+}
+
+impl Trouble {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Fields that can never change are others.
+    pub(super) fn is_invalid(&self) -> bool {
+        self.code() == Some(422)
+    }
+
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self.code(), Some(401 | 403))
+    }
+
+    /// How long the API server wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let Self::Api(kube::Error::Api(status)) = self else { return None };
+        let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+        let is_throttled = matches!(status.code, 429 | 503);
+        asked.or(is_throttled.then_some(1)).map(|seconds| Duration::from_secs(seconds.min(60).into()))
+    }
+}
+
+/// Waits for a request, but not for ever.
+pub(super) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
+    Ok(timeout(PATIENCE, asked).await.map_err(|_| Trouble::Timeout)??)
+}
+
+/// What the client needs to know of a kind.
+pub(super) fn resource((api_version, kind): Kind) -> ApiResource {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &kinds::plural(kind))
+}
+
+/// Where an object is.
+pub(super) fn api_of(client: &Client, key: &ObjectKey) -> Api<DynamicObject> {
+    let resource = resource((key.api_version, key.kind));
+    match &key.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}

@@ -1,0 +1,132 @@
+//! Asks every node how its pipelines stand.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::world::World;
+use crate::lease::Leadership;
+use crate::operator::names::METRICS_PORT;
+use crate::operator::picture::Answer;
+
+/// Between two rounds.
+const EVERY: Duration = Duration::from_secs(15);
+/// A node that takes longer has not answered in this round.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Nodes that are asked at the same time.
+const AT_ONCE: usize = 64;
+/// What an answer may have: thousands of pipelines.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Asks all nodes in rounds, while this process leads.
+pub(super) async fn every_node(world: Arc<World>, leadership: Leadership) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if !leadership.leads() {
+            continue;
+        }
+        let pods: Vec<_> =
+            world.look(|seen| seen.pods.values().map(|pod| (pod.name.clone(), pod.ip.clone())).collect());
+        let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip).await?)) });
+        let answers: BTreeMap<_, _> = answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        world.see_whether(|seen| seen.answer(answers));
+    }
+}
+
+/// Nothing if the node cannot be reached, or says what is no answer: how its pod is says the API server.
+async fn ask(ip: &str) -> Option<Answer> {
+    let address = SocketAddr::new(ip.parse::<IpAddr>().ok()?, METRICS_PORT);
+    match timeout(PATIENCE, get(address)).await {
+        Ok(Ok(body)) => {
+            let answer = serde_json::from_slice(&body);
+            if let Err(error) = &answer {
+                tracing::debug!(%address, %error, "a node's answer cannot be read");
+            }
+            answer.ok()
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%address, error, "cannot ask a node");
+            None
+        }
+        Err(_) => {
+            tracing::debug!(%address, "a node did not answer in time");
+            None
+        }
+    }
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+async fn get(address: SocketAddr) -> Result<Bytes, Failure> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get("/node").header("host", address.to_string()).body(Empty::<Bytes>::new())?;
+    let answer = async {
+        let answer = sender.send_request(request).await?;
+        if !answer.status().is_success() {
+            return Err(format!("status {}", answer.status()).into());
+        }
+        Ok::<_, Failure>(Limited::new(answer.into_body(), MAX_BYTES).collect().await?.to_bytes())
+    };
+    let mut answer = std::pin::pin!(answer);
+    tokio::select! {
+        answer = &mut answer => answer,
+        ended = connection => {
+            ended?;
+            // What arrived before the end is there.
+            answer.await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use crate::operator::picture::Books;
+
+    use super::*;
+
+    async fn served(response: String) -> Result<Bytes, Failure> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 1024];
+            let n = stream.read(&mut asked).await.unwrap();
+            assert!(asked[..n].starts_with(b"GET /node HTTP/1.1\r\n"));
+            drop(stream.write_all(response.as_bytes()).await);
+        };
+        let ((), got) = tokio::join!(serve, get(address));
+        got
+    }
+
+    #[tokio::test]
+    async fn answers_are_read_and_bounded() {
+        let body = r#"{"revision":"ab","error":null,"later":1,"pipelines":[
+            {"pipeline":"traces/shop","delivered":3,"dropped":{"full":1,"old":1},"rejected":{"400":5}},
+            {"pipeline":"of/others","delivered":3}]}"#;
+        let got = served(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await.unwrap();
+        let answer: Answer = serde_json::from_slice(&got).unwrap();
+        let books = Books { delivered: 3, dropped: 2, rejected: 5 };
+        let expected = BTreeMap::from([("traces/shop".parse().unwrap(), books)]);
+        assert_eq!((answer.revision.as_deref(), answer.pipelines), (Some("ab"), expected));
+        assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n".to_owned()).await.is_err());
+        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_BYTES + 1));
+        assert!(served(endless).await.is_err());
+        assert!(served("nonsense\r\n\r\n".to_owned()).await.is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Pages of the operator: whether it is well, and its metrics.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Ports;
+use super::world::{Figures, World};
+
+/// Connections at once, and how long each may last: a probe and a scrape take milliseconds.
+const CONNECTIONS: usize = 32;
+const LASTS: Duration = Duration::from_secs(10);
+
+/// Ports that are bound.
+pub(super) struct Pages {
+    listeners: Vec<TcpListener>,
+    world: Arc<World>,
+}
+
+impl Pages {
+    pub(super) async fn bind(ports: Ports, world: Arc<World>) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        for address in [ports.health, ports.metrics].into_iter().flatten() {
+            let bound = TcpListener::bind(address).await;
+            let bound = bound.map_err(|error| io::Error::other(format!("cannot bind {address}: {error}")))?;
+            tracing::info!(address = %bound.local_addr()?, "serving pages of the operator");
+            listeners.push(bound);
+        }
+        Ok(Self { listeners, world })
+    }
+
+    /// Serves all pages on all ports.
+    pub(super) fn serve(self, tasks: &mut JoinSet<()>) {
+        for listener in self.listeners {
+            tasks.spawn(accept(listener, Arc::clone(&self.world)));
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, world: Arc<World>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let world = Arc::clone(&world);
+                tokio::spawn(async move {
+                    drop(timeout(LASTS, connection(stream, &world)).await);
+                    drop(place);
+                });
+            }
+            // No file descriptors, for example: they come back.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, world: &World) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let response = page(request.uri().path(), world);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(16 << 10);
+    drop(builder.serve_connection(TokioIo::new(stream), service).await);
+}
+
+fn page(path: &str, world: &World) -> Response<Full<Bytes>> {
+    let (status, text) = match path {
+        "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
+        "/readyz" => match world.look(|seen| seen.missing()).as_slice() {
+            [] => (StatusCode::OK, "ok\n".to_owned()),
+            missing => (StatusCode::SERVICE_UNAVAILABLE, format!("not yet seen: {}\n", missing.join(", "))),
+        },
+        "/metrics" => (StatusCode::OK, metrics(world)),
+        _ => (StatusCode::NOT_FOUND, "pages: /healthz, /readyz, /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response
+}
+
+fn metrics(world: &World) -> String {
+    let (figures, pipelines, secrets, pods, answers) = world.look(|seen| {
+        let sizes = [seen.pipelines.len(), seen.secrets.len(), seen.pods.len(), seen.answers.len()];
+        (seen.figures, sizes[0], sizes[1], sizes[2], sizes[3])
+    });
+    let Figures { leads, decisions, writes, write_errors, watch_errors, last_decision_seconds, configuration_bytes } =
+        figures;
+    let mut page = String::new();
+    let mut say = |name: &str, kind: &str, about: &str, value: f64| {
+        page += &format!("# HELP {name} {about}\n# TYPE {name} {kind}\n{name} {value}\n");
+    };
+    say("weir_operator_leader", "gauge", "Whether this process leads.", f64::from(u8::from(leads)));
+    say("weir_operator_pipelines", "gauge", "Pipelines that were seen.", pipelines as f64);
+    say("weir_operator_secret_watches", "gauge", "Secrets that are watched.", secrets as f64);
+    say("weir_operator_nodes", "gauge", "Pods of the DaemonSet.", pods as f64);
+    say("weir_operator_nodes_answering", "gauge", "Those that answered in the last round.", answers as f64);
+    say(
+        "weir_operator_configuration_bytes",
+        "gauge",
+        "Size of the configuration of the nodes, compressed.",
+        configuration_bytes as f64,
+    );
+    say("weir_operator_decision_seconds", "gauge", "How long the last decision took.", last_decision_seconds);
+    say("weir_operator_decisions_total", "counter", "Decisions.", decisions as f64);
+    say("weir_operator_writes_total", "counter", "Objects, statuses and events that were written.", writes as f64);
+    say("weir_operator_write_errors_total", "counter", "Writes that failed.", write_errors as f64);
+    say("weir_operator_watch_errors_total", "counter", "Watches that failed.", watch_errors as f64);
+    page
+}

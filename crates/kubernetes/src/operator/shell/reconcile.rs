@@ -1,0 +1,380 @@
+//! The loop: look, decide, write what differs, and again when something changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::{StreamExt, stream};
+use kube::Client;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::api::{Trouble, api_of, request};
+use super::apply::Writer;
+use super::secrets::Secrets;
+use super::world::World;
+use crate::lease::Leadership;
+use crate::operator::configuration::{self, Configuration};
+use crate::operator::decide::{Decision, decide};
+use crate::operator::leftovers;
+use crate::operator::manifests;
+use crate::operator::names;
+use crate::operator::object::{ObjectKey, kinds};
+use crate::operator::overrides::Overrides;
+use crate::operator::verdict::Verdicts;
+use crate::operator::{Options, SetLogLevel};
+
+/// Changes that come together are decided on together.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Of the time, this part at most goes into decisions.
+const SHARE: u32 = 4;
+/// Without a change, it is looked again after this.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(600);
+/// After a write that failed, the first pause and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Statuses that are written at the same time.
+const AT_ONCE: usize = 8;
+
+/// The loop and what it remembers.
+pub(super) struct Reconciler {
+    client: Client,
+    options: Arc<Options>,
+    set_log_level: SetLogLevel,
+    world: Arc<World>,
+    leadership: Leadership,
+    writer: Writer,
+    secrets: Secrets,
+    verdicts: Option<Verdicts>,
+    /// What nodes have. Unknown until it was looked up: nothing is decided before.
+    previous: Option<Arc<[u8]>>,
+    revision: String,
+    idle_since: Option<SystemTime>,
+    /// Whether leftovers of older installations were looked for.
+    is_swept: bool,
+    /// Whether the DaemonSet was made or changed since statuses were written.
+    has_made: bool,
+    overrides: Overrides,
+    troubles: Troubles,
+}
+
+impl Reconciler {
+    pub(super) fn new(
+        client: Client,
+        options: Options,
+        set_log_level: SetLogLevel,
+        world: Arc<World>,
+        (leadership, writer): (Leadership, Writer),
+    ) -> Self {
+        let secrets = Secrets::new(client.clone(), Arc::clone(&world));
+        Self {
+            client,
+            options: Arc::new(options),
+            set_log_level,
+            world,
+            leadership,
+            writer,
+            secrets,
+            verdicts: Some(Verdicts::default()),
+            previous: None,
+            revision: String::new(),
+            idle_since: None,
+            is_swept: false,
+            has_made: false,
+            overrides: Overrides::default(),
+            troubles: Troubles::default(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let (mut led, mut again) = (false, Instant::now());
+        loop {
+            tokio::select! {
+                () = self.world.changed() => sleep(DEBOUNCE).await,
+                () = self.leadership.changed() => {}
+                () = sleep_until(again) => {}
+            }
+            let leads = self.leadership.leads();
+            self.world.look(|seen| seen.figures.leads = leads);
+            again = Instant::now() + AT_LEAST_EVERY;
+            if leads {
+                if !led {
+                    self.begin();
+                }
+                let began = Instant::now();
+                again = began + self.turn().await;
+                // Changes that never end leave time for everything else.
+                sleep((SHARE - 1) * began.elapsed().min(Duration::from_secs(1))).await;
+            }
+            led = leads;
+        }
+    }
+
+    /// Whoever led before may have written anything.
+    fn begin(&mut self) {
+        self.writer.forget();
+        (self.previous, self.idle_since, self.is_swept) = (None, None, false);
+    }
+
+    /// Looks, decides and writes. Returns when to do so again if nothing changes.
+    async fn turn(&mut self) -> Duration {
+        let missing = self.world.look(|seen| seen.missing());
+        if !missing.is_empty() {
+            tracing::debug!(?missing, "waiting until all of the cluster was seen");
+            return AT_LEAST_EVERY;
+        }
+        if self.previous.is_none() {
+            match self.read_previous().await {
+                Ok((previous, revision)) => (self.previous, self.revision) = (Some(previous), revision),
+                Err(trouble) => {
+                    self.troubles.note("the configuration that nodes have", &trouble);
+                    return self.troubles.end();
+                }
+            }
+        }
+        let Some(decision) = self.decide().await else { return RETRY.1 };
+        self.idle_since = if decision.is_idle { self.idle_since.or(Some(SystemTime::now())) } else { None };
+        self.say(&decision.overrides);
+        self.secrets.watch(&decision.secrets);
+        let again = decision.again;
+        self.write(decision).await;
+        let due = again.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+        self.troubles.end().min(due.unwrap_or(AT_LEAST_EVERY)).max(DEBOUNCE)
+    }
+
+    async fn read_previous(&self) -> Result<(Arc<[u8]>, String), Trouble> {
+        let key = configuration::key(&self.options.namespace);
+        let secret = request(api_of(&self.client, &key).get_opt(&key.name)).await?;
+        let Some(secret) = secret else { return Ok((Arc::default(), String::new())) };
+        let revision = secret.metadata.annotations.and_then(|mut annotations| annotations.remove(names::REVISION));
+        let packed = configuration::packed_of(&secret.data).unwrap_or_default();
+        Ok((packed.into(), revision.unwrap_or_default()))
+    }
+
+    /// Compiling takes long: it is done where it keeps nobody waiting.
+    async fn decide(&mut self) -> Option<Decision> {
+        let began = Instant::now();
+        let picture = self.world.look(|seen| seen.picture(self.previous.clone().unwrap_or_default(), self.idle_since));
+        let (options, mut verdicts) = (Arc::clone(&self.options), self.verdicts.take().unwrap_or_default());
+        let deciding = tokio::task::spawn_blocking(move || {
+            let decision = decide(&picture, &options, &mut verdicts, SystemTime::now());
+            (decision, verdicts)
+        });
+        match deciding.await {
+            Ok((decision, verdicts)) => {
+                self.verdicts = Some(verdicts);
+                self.world.look(|seen| {
+                    seen.figures.decisions += 1;
+                    seen.figures.last_decision_seconds = began.elapsed().as_secs_f64();
+                });
+                Some(decision)
+            }
+            Err(_) => {
+                tracing::error!(
+                    "a decision panicked: this is a bug in weir, please report it; everything stays as it is"
+                );
+                None
+            }
+        }
+    }
+
+    fn say(&mut self, overrides: &Overrides) {
+        if self.overrides == *overrides {
+            return;
+        }
+        if let Some(problem) = &overrides.problem {
+            tracing::warn!(problem, "a part of the overrides is left out");
+        }
+        tracing::info!(?overrides, "overrides changed");
+        (self.set_log_level)(overrides.log_level.as_deref());
+        self.overrides = overrides.clone();
+    }
+
+    async fn write(&mut self, decision: Decision) {
+        let is_applied = self.apply(&decision).await;
+        if is_applied && !self.is_swept && !decision.apply.is_empty() {
+            self.is_swept = self.sweep(&decision).await;
+        }
+        for key in &decision.delete {
+            if self.world.look(|seen| seen.made.contains_key(key)) {
+                self.delete(key, "no pipeline needs it").await;
+            }
+        }
+        // A DaemonSet that was made just now has no pods yet, and the watch tells of both in a moment.
+        let is_new = !decision.is_idle && is_applied && self.world.look(|seen| seen.daemon_set.is_none());
+        if !(is_new && std::mem::take(&mut self.has_made)) {
+            self.tell(decision).await;
+        }
+    }
+
+    /// Returns whether everything is there.
+    async fn apply(&mut self, decision: &Decision) -> bool {
+        let nodes = configuration::key(&self.options.namespace);
+        let mut is_applied = true;
+        for manifest in &decision.apply {
+            let Some(key) = manifests::key(manifest) else { continue };
+            match self.writer.apply(manifest, &self.world).await {
+                Ok(is_changed) => {
+                    if is_changed {
+                        self.has_made |= key.kind == kinds::DAEMON_SET.1;
+                        self.count(true);
+                        tracing::info!(object = %key, "applied");
+                    }
+                    if let (true, Some(configuration)) = (key == nodes, &decision.configuration) {
+                        self.take_over(configuration);
+                    }
+                }
+                Err(trouble) => {
+                    is_applied = false;
+                    self.fail(&key.to_string(), &trouble);
+                }
+            }
+        }
+        is_applied
+    }
+
+    fn take_over(&mut self, configuration: &Configuration) {
+        let Configuration { revision, packed, documents } = configuration;
+        if self.revision == *revision {
+            return;
+        }
+        let bytes = packed.len();
+        tracing::info!(revision, documents, bytes, "nodes have a new configuration");
+        self.world.look(|seen| seen.figures.configuration_bytes = bytes);
+        self.previous = Some(packed.as_slice().into());
+        self.revision.clone_from(revision);
+    }
+
+    /// Removes what older installations and earlier leaders left. Returns whether all of it is gone.
+    async fn sweep(&mut self, decision: &Decision) -> bool {
+        let apis = self.world.look(|seen| seen.apis).unwrap_or_default();
+        let mut by_kind: BTreeMap<_, Vec<ObjectKey>> = BTreeMap::new();
+        for key in leftovers::all(&self.options.namespace, apis).into_iter().chain(decision.delete.iter().cloned()) {
+            by_kind.entry((key.kind, key.namespace.clone())).or_default().push(key);
+        }
+        let mut found = Vec::new();
+        for ((kind, _), keys) in &by_kind {
+            let Some(first) = keys.first() else { continue };
+            match request(api_of(&self.client, first).list_metadata(&Default::default())).await {
+                Ok(list) => {
+                    let names: Vec<_> = list.items.into_iter().filter_map(|object| object.metadata.name).collect();
+                    found.extend(keys.iter().filter(|key| names.contains(&key.name)).cloned());
+                }
+                // A version of an API that is not served has no objects.
+                Err(trouble) if trouble.is_not_found() => {}
+                Err(trouble) => {
+                    self.fail(&format!("all objects of kind {kind}"), &trouble);
+                    return false;
+                }
+            }
+        }
+        // What needs others goes first.
+        found.sort_by_key(|key| !matches!(key.kind, "DaemonSet" | "Deployment"));
+        let mut is_swept = true;
+        for key in &found {
+            is_swept &= self.delete(key, "left by an older installation, or no pipeline needs it").await;
+        }
+        is_swept
+    }
+
+    async fn delete(&mut self, key: &ObjectKey, why: &str) -> bool {
+        match self.writer.delete(key).await {
+            Ok(was_there) => {
+                if was_there {
+                    self.count(true);
+                    tracing::info!(object = %key, why, "deleted");
+                }
+                if *key == configuration::key(&self.options.namespace) {
+                    (self.previous, self.revision) = (Some(Arc::default()), String::new());
+                }
+                self.world.look(|seen| seen.made.remove(key));
+                true
+            }
+            Err(trouble) => {
+                self.fail(&key.to_string(), &trouble);
+                false
+            }
+        }
+    }
+
+    /// Writes statuses and finalizers, and tells events.
+    async fn tell(&mut self, decision: Decision) {
+        let Decision { statuses, finalizers, events, .. } = decision;
+        let writer = &self.writer;
+        let writes = stream::iter(statuses).map(|status| async move { (writer.status(&status).await, status) });
+        let written: Vec<_> = writes.buffer_unordered(AT_ONCE).collect().await;
+        let mut told = Vec::new();
+        for (result, status) in written {
+            match result {
+                Ok(()) => {
+                    self.count(true);
+                    self.world.look(|seen| seen.set_status(&status));
+                    told.push(status.object);
+                }
+                Err(trouble) => self.fail(&status.object.to_string(), &trouble),
+            }
+        }
+        if let Some((object, finalizers)) = finalizers {
+            let version = self.world.look(|seen| seen.version_of_telemetry());
+            if let Err(trouble) = self.writer.finalizers(&object, &finalizers, &version).await {
+                self.fail(&format!("finalizers of {object}"), &trouble);
+            }
+        }
+        for event in events.iter().filter(|event| told.contains(&event.about)) {
+            let (object, condition) = (&event.about, event.action);
+            tracing::info!(%object, condition, reason = event.reason, message = event.note, "status changed");
+            if let Err(trouble) = self.writer.event(event).await {
+                self.fail("events", &trouble);
+            }
+        }
+    }
+
+    fn count(&self, is_good: bool) {
+        self.world.look(|seen| {
+            seen.figures.writes += u64::from(is_good);
+            seen.figures.write_errors += u64::from(!is_good);
+        });
+    }
+
+    fn fail(&mut self, what: &str, trouble: &Trouble) {
+        // Whoever leads now does it.
+        if !matches!(trouble, Trouble::NotLeading) {
+            self.count(false);
+            self.troubles.note(what, trouble);
+        }
+    }
+}
+
+/// What failed, told once until it works again.
+#[derive(Default)]
+struct Troubles {
+    told: BTreeMap<String, String>,
+    now: BTreeMap<String, String>,
+    pause: Duration,
+    asked: Duration,
+}
+
+impl Troubles {
+    fn note(&mut self, what: &str, trouble: &Trouble) {
+        self.asked = self.asked.max(trouble.retry_after().unwrap_or_default());
+        let error = trouble.to_string();
+        if self.told.get(what) != Some(&error) && self.now.get(what) != Some(&error) {
+            let hint = trouble.is_forbidden().then_some("the operator's ClusterRole and Role must allow it");
+            tracing::warn!(what, error, hint, "cannot read or write; trying on");
+        }
+        self.now.insert(what.to_owned(), error);
+    }
+
+    /// Ends a turn. Returns how long to wait before the next.
+    fn end(&mut self) -> Duration {
+        for what in self.told.keys().filter(|what| !self.now.contains_key(*what)) {
+            tracing::info!(what, "works again");
+        }
+        self.told = std::mem::take(&mut self.now);
+        if self.told.is_empty() {
+            self.pause = RETRY.0;
+            return AT_LEAST_EVERY;
+        }
+        let pause = self.pause.max(RETRY.0).max(std::mem::take(&mut self.asked));
+        self.pause = (2 * pause).min(RETRY.1);
+        pause
+    }
+}

@@ -1,0 +1,132 @@
+//! Watches of Secrets: one for each that a pipeline refers to, and none for any other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::watcher::{Event, watcher};
+use kube::{Api, Client};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use super::trim;
+use super::watch::{Failures, config};
+use super::world::World;
+use crate::operator::picture::{SecretName, SecretState};
+
+/// The watches.
+pub(super) struct Secrets {
+    client: Client,
+    world: Arc<World>,
+    watched: BTreeMap<SecretName, Watch>,
+}
+
+/// A watch that ends when it is dropped.
+struct Watch(AbortHandle);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Secrets {
+    pub(super) fn new(client: Client, world: Arc<World>) -> Self {
+        Self { client, world, watched: BTreeMap::new() }
+    }
+
+    /// Watches these, and no others any more.
+    pub(super) fn watch(&mut self, wanted: &BTreeSet<SecretName>) {
+        if self.watched.keys().eq(wanted) {
+            return;
+        }
+        self.watched.retain(|secret, _| wanted.contains(secret));
+        self.world.look(|seen| seen.secrets.retain(|secret, _| wanted.contains(secret)));
+        for secret in wanted {
+            if !self.watched.contains_key(secret) {
+                let task = follow(self.client.clone(), secret.clone(), Arc::clone(&self.world));
+                self.watched.insert(secret.clone(), Watch(tokio::spawn(task).abort_handle()));
+            }
+        }
+    }
+}
+
+async fn follow(client: Client, secret: SecretName, world: Arc<World>) {
+    let SecretName { namespace, name } = &secret;
+    if !is_name(namespace) || !is_name(name) {
+        // There can be no such Secret. What else would be in the selector is nobody's business.
+        return set(&world, &secret, SecretState::Missing);
+    }
+    let api: Api<Secret> = Api::namespaced(client, namespace);
+    let only = config().fields(&format!("metadata.name={name}"));
+    let mut events = pin!(watcher(api, only));
+    let (mut found, mut failures) = (SecretState::Missing, Failures::new("Secret", &world));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => found = SecretState::Missing,
+            Ok(Event::InitApply(object)) => found = SecretState::Present(Arc::new(trim::values(object))),
+            Ok(event) => {
+                failures.end();
+                found = match event {
+                    Event::Apply(object) => SecretState::Present(Arc::new(trim::values(object))),
+                    Event::Delete(_) => SecretState::Missing,
+                    _ => found,
+                };
+                set(&world, &secret, found.clone());
+            }
+            Err(error) => {
+                let reason = trouble_of(&error);
+                let pause = failures.note(error);
+                if let Some(reason) = reason {
+                    unreadable(&world, &secret, reason);
+                }
+                sleep(pause).await;
+            }
+        }
+    }
+}
+
+/// Why it is refused, if it is: other failures pass.
+fn trouble_of(error: &kube::runtime::watcher::Error) -> Option<String> {
+    use kube::runtime::watcher::Error as Of;
+    let (Of::InitialListFailed(kube::Error::Api(status)) | Of::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
+        return None;
+    };
+    matches!(status.code, 401 | 403).then(|| status.message.clone())
+}
+
+fn set(world: &World, secret: &SecretName, state: SecretState) {
+    world.see(|seen| drop(seen.secrets.insert(secret.clone(), state)));
+}
+
+/// What was read before stays true.
+fn unreadable(world: &World, secret: &SecretName, reason: String) {
+    let is_known = world.look(|seen| seen.secrets.contains_key(secret));
+    if !is_known {
+        set(world, secret, SecretState::Unreadable(reason));
+    }
+}
+
+/// Whether a namespace or a Secret can have this name.
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    !name.is_empty() && name.len() <= 253 && name.bytes().all(is_part) && !name.starts_with(['-', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_more_than_a_name() {
+        for name in ["backend", "a.b-c9", "0"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "a,metadata.name=b", "../secrets", ".", "..", "A", "a b", "a%2fb", &"a".repeat(254)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Objects of the API server, cut down to what decisions need: the rest is most of them.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodStatus, Secret};
+use kube::api::{DynamicObject, ObjectMeta};
+use serde_json::{Map, Value, json};
+
+use super::world::Mark;
+use crate::operator::picture::{DaemonSetStatus, PodState};
+
+/// Annotations of others may be as large as the object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// A custom resource, without what others keep in its metadata.
+pub(super) fn resource(object: DynamicObject) -> Value {
+    let DynamicObject { types, metadata, data } = object;
+    let (api_version, kind) = types.map(|types| (types.api_version, types.kind)).unwrap_or_default();
+    let annotations = metadata.annotations.unwrap_or_default().into_iter().filter(|(key, _)| key != LAST_APPLIED);
+    let mut kept = json!({
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "generation": metadata.generation,
+        "creationTimestamp": metadata.creation_timestamp,
+        "annotations": annotations.collect::<BTreeMap<_, _>>(),
+        "resourceVersion": metadata.resource_version,
+    });
+    if let Some(deleted) = metadata.deletion_timestamp {
+        kept["deletionTimestamp"] = json!(deleted);
+    }
+    if let Some(finalizers) = metadata.finalizers {
+        kept["finalizers"] = json!(finalizers);
+    }
+    let mut trimmed = json!({ "apiVersion": api_version, "kind": kind, "metadata": kept });
+    let mut data = match data {
+        Value::Object(data) => data,
+        _ => Map::new(),
+    };
+    for part in ["spec", "status"] {
+        if let Some(value) = data.remove(part) {
+            trimmed[part] = value;
+        }
+    }
+    trimmed
+}
+
+/// The overrides of the ConfigMap.
+pub(super) fn overrides(map: ConfigMap) -> Option<String> {
+    map.data?.remove("overrides")
+}
+
+/// The values of a Secret in base64, as documents have them.
+pub(super) fn values(secret: Secret) -> BTreeMap<String, String> {
+    let data = secret.data.unwrap_or_default().into_iter();
+    data.map(|(key, value)| (key, BASE64_STANDARD.encode(value.0))).collect()
+}
+
+pub(super) fn daemon_set(daemon_set: DaemonSet) -> Option<DaemonSetStatus> {
+    // One that is going is none.
+    if daemon_set.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let status = daemon_set.status.unwrap_or_default();
+    let is_current = status.observed_generation == daemon_set.metadata.generation;
+    Some(DaemonSetStatus {
+        is_current,
+        desired: status.desired_number_scheduled.into(),
+        updated: status.updated_number_scheduled.unwrap_or_default().into(),
+        ready: status.number_ready.into(),
+    })
+}
+
+/// A pod, with what keeps it from being well.
+pub(super) fn pod(pod: Pod) -> PodState {
+    let spec = pod.spec.unwrap_or_default();
+    let status = pod.status.unwrap_or_default();
+    let ready = condition(&status, "Ready").is_some_and(|(status, _)| status == "True");
+    let going = pod.metadata.deletion_timestamp.is_some();
+    PodState {
+        name: pod.metadata.name.unwrap_or_default(),
+        ip: status.pod_ip.clone().unwrap_or_default(),
+        node: spec.node_name.unwrap_or_default(),
+        ready,
+        fault: if ready || going { None } else { fault(&status) },
+    }
+}
+
+fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<(&'a str, &'a str)> {
+    let found = status.conditions.iter().flatten().find(|condition| condition.type_ == kind)?;
+    Some((&found.status, found.message.as_deref().unwrap_or_default()))
+}
+
+fn fault(status: &PodStatus) -> Option<String> {
+    if let Some(("False", why)) = condition(status, "PodScheduled") {
+        return Some(format!("Pod is not scheduled: {why}"));
+    }
+    if status.phase.as_deref() == Some("Failed") {
+        let reason = status.reason.as_deref().or(status.message.as_deref()).unwrap_or("unknown reason");
+        return Some(format!("Pod is in the failed state due to: {reason}"));
+    }
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let (container, reason) = containers.filter_map(|one| Some((&one.name, trouble(one)?))).next()?;
+    Some(format!(
+        "Pod is in the pending state because container: {container} is not running due to: {reason}. Please check the \
+         container: {container} logs."
+    ))
+}
+
+/// Why a container does not run, unless it is about to.
+fn trouble(container: &ContainerStatus) -> Option<String> {
+    const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let reason = waiting.reason.as_deref().filter(|reason| !STARTING.contains(reason))?;
+        let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+        // A crash loop is what follows; what ended it says more.
+        return Some(match last.and_then(|last| last.reason.as_deref()) {
+            Some(cause) if cause != reason => format!("{reason} ({cause})"),
+            _ => reason.to_owned(),
+        });
+    }
+    let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    Some(ended.reason.clone().unwrap_or_else(|| format!("exit code {}", ended.exit_code)))
+}
+
+/// What differs if somebody changed an object. Statuses change all the time, and only some kinds count generations.
+pub(super) fn mark(metadata: &ObjectMeta) -> Mark {
+    let mut hasher = DefaultHasher::new();
+    metadata.uid.hash(&mut hasher);
+    metadata.deletion_timestamp.is_some().hash(&mut hasher);
+    match metadata.generation {
+        Some(generation) => {
+            generation.hash(&mut hasher);
+            metadata.labels.hash(&mut hasher);
+            // An annotation that only some answers have counts what the generation counts.
+            let annotations = metadata.annotations.iter().flatten().filter(|(key, _)| *key != TEMPLATE_GENERATION);
+            annotations.for_each(|annotation| annotation.hash(&mut hasher));
+            let owners = metadata.owner_references.iter().flatten().map(|owner| &owner.uid);
+            owners.for_each(|owner| owner.hash(&mut hasher));
+        }
+        None => metadata.resource_version.hash(&mut hasher),
+    }
+    Mark(hasher.finish())
+}

@@ -1,0 +1,321 @@
+//! Watches: each keeps one part of what was seen true.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use weir_plan::{PipelineId, Signal};
+
+use super::api::{Trouble, request, resource};
+use super::trim;
+use super::world::World;
+use crate::operator::names;
+use crate::operator::object::{self, ObjectKey, kinds};
+use crate::operator::picture::{Apis, kind_of};
+
+/// Between two attempts, the first and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
+
+/// How often it is looked which APIs there are: a service mesh comes seldom.
+const DISCOVER_EVERY: Duration = Duration::from_secs(300);
+
+/// Objects in one answer.
+const PAGE: u32 = 250;
+
+/// What a watch saw.
+pub(super) enum Change<T> {
+    /// Everything there is.
+    All(Vec<T>),
+    /// It is new, or another.
+    Set(T),
+    /// It is gone.
+    Gone(T),
+}
+
+/// Starts all watches but those of Secrets.
+pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &mut JoinSet<()>) {
+    for signal in Signal::ALL {
+        tasks.spawn(pipelines(client.clone(), signal, Arc::clone(world)));
+    }
+    tasks.spawn(telemetry(client.clone(), namespace.to_owned(), Arc::clone(world)));
+    tasks.spawn(overrides(client.clone(), namespace.to_owned(), Arc::clone(world)));
+    tasks.spawn(daemon_set(client.clone(), namespace.to_owned(), Arc::clone(world)));
+    tasks.spawn(pods(client.clone(), namespace.to_owned(), Arc::clone(world)));
+    tasks.spawn(apis(client.clone(), Arc::clone(world)));
+    for kind in [
+        kinds::SERVICE,
+        kinds::SERVICE_ACCOUNT,
+        kinds::SECRET,
+        kinds::DAEMON_SET,
+        kinds::NETWORK_POLICY,
+        kinds::ROLE,
+        kinds::ROLE_BINDING,
+    ] {
+        tasks.spawn(made(client.clone(), kind, Some(namespace.to_owned()), Arc::clone(world)));
+    }
+    for kind in [kinds::CLUSTER_ROLE, kinds::CLUSTER_ROLE_BINDING] {
+        tasks.spawn(made(client.clone(), kind, None, Arc::clone(world)));
+    }
+}
+
+/// Follows objects for ever. `trim`: what is kept of each.
+pub(super) async fn follow<K, T>(
+    what: &'static str,
+    events: impl futures_util::Stream<Item = watcher::Result<Event<K>>>,
+    world: &World,
+    trim: impl Fn(K) -> T,
+    mut take: impl FnMut(Change<T>),
+) {
+    let mut events = pin!(events);
+    let (mut listed, mut failures) = (Vec::new(), Failures::new(what, world));
+    while let Some(event) = events.next().await {
+        match event {
+            // The API server was not asked yet.
+            Ok(Event::Init) => listed = Vec::new(),
+            Ok(Event::InitApply(object)) => listed.push(trim(object)),
+            Ok(event) => {
+                failures.end();
+                match event {
+                    Event::Apply(object) => take(Change::Set(trim(object))),
+                    Event::Delete(object) => take(Change::Gone(trim(object))),
+                    _ => take(Change::All(std::mem::take(&mut listed))),
+                }
+            }
+            Err(error) => sleep(failures.note(error)).await,
+        }
+    }
+}
+
+/// Failures of a watch. Of all watches of a kind, the first that fails is told, and when all work again.
+pub(super) struct Failures<'a> {
+    what: &'static str,
+    world: &'a World,
+    pause: Duration,
+    is_failing: bool,
+}
+
+impl<'a> Failures<'a> {
+    pub(super) fn new(what: &'static str, world: &'a World) -> Self {
+        Self { what, world, pause: RETRY.0, is_failing: false }
+    }
+
+    /// How long to wait.
+    pub(super) fn note(&mut self, error: watcher::Error) -> Duration {
+        // A version that is too old, or a connection that ended: a watch begins anew, and that is all.
+        let is_usual = self.pause == RETRY.0;
+        let pause = self.pause;
+        self.pause = (2 * pause).min(RETRY.1);
+        let trouble = trouble(error);
+        let is_first = self.world.look(|seen| {
+            seen.figures.watch_errors += 1;
+            let begins = !is_usual && !std::mem::replace(&mut self.is_failing, !is_usual);
+            let failing = seen.failing.entry(self.what).or_default();
+            *failing += usize::from(begins);
+            begins && *failing == 1
+        });
+        if is_first {
+            tracing::warn!(watched = self.what, error = %trouble, "cannot watch; trying on, with what was seen last");
+        }
+        // Many that failed together do not come together again.
+        trouble.retry_after().unwrap_or_default().max(pause.mul_f64(1.0 + fastrand::f64() / 2.0))
+    }
+
+    pub(super) fn end(&mut self) {
+        self.pause = RETRY.0;
+        if !std::mem::take(&mut self.is_failing) {
+            return;
+        }
+        let is_last = self.world.look(|seen| {
+            let failing = seen.failing.entry(self.what).or_default();
+            *failing = failing.saturating_sub(1);
+            *failing == 0
+        });
+        if is_last {
+            tracing::info!(watched = self.what, "watching again");
+        }
+    }
+}
+
+/// A watch that ends does not fail any more.
+impl Drop for Failures<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the API server said.
+fn trouble(error: watcher::Error) -> Trouble {
+    use watcher::Error as Of;
+    match error {
+        Of::InitialListFailed(error) | Of::WatchStartFailed(error) | Of::WatchFailed(error) => error.into(),
+        Of::WatchError(status) => kube::Error::Api(status).into(),
+        Of::NoResourceVersion => {
+            kube::Error::Api(Box::new(kube::core::Status::failure("no resourceVersion", ""))).into()
+        }
+    }
+}
+
+pub(super) fn config() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
+async fn pipelines(client: Client, signal: Signal, world: Arc<World>) {
+    let kind = kind_of(signal);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource(kind));
+    let id = |object: &serde_json::Value| PipelineId::new(signal, object::name(object));
+    let trim = |object| Arc::new(trim::resource(object));
+    follow(kind.1, watcher(api, config()), &world, trim, |change| {
+        world.see(|seen| match change {
+            Change::All(objects) => {
+                seen.pipelines.retain(|id, _| id.signal != signal);
+                seen.pipelines.extend(objects.into_iter().map(|object| (id(&object), object)));
+                seen.complete.insert(kind.1);
+            }
+            Change::Set(object) => drop(seen.pipelines.insert(id(&object), object)),
+            Change::Gone(object) => drop(seen.pipelines.remove(&id(&object))),
+        });
+    })
+    .await;
+}
+
+/// Only the one that counts.
+async fn telemetry(client: Client, namespace: String, world: Arc<World>) {
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource(kinds::TELEMETRY));
+    let only = config().fields(&format!("metadata.name={}", names::TELEMETRY));
+    let trim = |object| Arc::new(trim::resource(object));
+    follow("Telemetry", watcher(api, only), &world, trim, |change| {
+        world.see(|seen| {
+            seen.telemetry = one(change);
+            seen.complete.insert("Telemetry");
+        });
+    })
+    .await;
+}
+
+async fn overrides(client: Client, namespace: String, world: Arc<World>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let only = config().fields(&format!("metadata.name={}", names::OVERRIDES));
+    follow("ConfigMap", watcher(api, only), &world, trim::overrides, |change| {
+        world.see(|seen| {
+            seen.overrides = one(change).flatten();
+            seen.complete.insert("ConfigMap");
+        });
+    })
+    .await;
+}
+
+async fn daemon_set(client: Client, namespace: String, world: Arc<World>) {
+    let api: Api<DaemonSet> = Api::namespaced(client, &namespace);
+    let only = config().fields(&format!("metadata.name={}", names::NODE));
+    follow("DaemonSet", watcher(api, only), &world, trim::daemon_set, |change| {
+        world.see(|seen| {
+            seen.daemon_set = one(change).flatten();
+            seen.complete.insert("DaemonSet");
+        });
+    })
+    .await;
+}
+
+async fn pods(client: Client, namespace: String, world: Arc<World>) {
+    let api: Api<Pod> = Api::namespaced(client, &namespace);
+    let only = config().labels(&format!("{}={}", names::NAME_LABEL, names::NODE));
+    follow("Pod", watcher(api, only), &world, trim::pod, |change| {
+        world.see(|seen| match change {
+            Change::All(pods) => {
+                seen.pods = pods.into_iter().map(|pod| (pod.name.clone(), pod)).collect();
+                seen.complete.insert("Pod");
+            }
+            Change::Set(pod) => drop(seen.pods.insert(pod.name.clone(), pod)),
+            Change::Gone(pod) => drop(seen.pods.remove(&pod.name)),
+        });
+    })
+    .await;
+}
+
+/// Follows what was made of a kind, by its label.
+async fn made(client: Client, kind: kinds::Kind, namespace: Option<String>, world: Arc<World>) {
+    let resource = resource(kind);
+    // Nothing but the metadata is sent.
+    let api: Api<PartialObjectMeta<DynamicObject>> = match &namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let ours = config().labels(&format!("{}={}", names::MANAGED_BY, names::MANAGER));
+    let key = |name: String| match &namespace {
+        Some(namespace) => ObjectKey::cluster(kind, name).within(namespace.as_str()),
+        None => ObjectKey::cluster(kind, name),
+    };
+    let trim = |object: PartialObjectMeta<DynamicObject>| {
+        let mark = trim::mark(&object.metadata);
+        (key(object.metadata.name.unwrap_or_default()), mark)
+    };
+    follow(kind.1, watcher(api, ours), &world, trim, |change| {
+        world.see(|seen| match change {
+            Change::All(all) => {
+                seen.made.retain(|key, _| key.kind != kind.1);
+                seen.made.extend(all);
+            }
+            Change::Set((key, mark)) => drop(seen.made.insert(key, mark)),
+            Change::Gone((key, _)) => drop(seen.made.remove(&key)),
+        });
+    })
+    .await;
+}
+
+/// What is left of a watch for one object.
+fn one<T>(change: Change<T>) -> Option<T> {
+    match change {
+        Change::All(objects) => objects.into_iter().next(),
+        Change::Set(object) => Some(object),
+        Change::Gone(_) => None,
+    }
+}
+
+/// Looks again and again which APIs there are.
+async fn apis(client: Client, world: Arc<World>) {
+    let mut ticks = interval(DISCOVER_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match discover(&client).await {
+            Ok(found) => {
+                let before = world.look(|seen| seen.apis);
+                if before != Some(found) {
+                    tracing::info!(
+                        istio = found.istio,
+                        vertical_pod_autoscaler = found.vertical_pod_autoscaler,
+                        "APIs of the cluster"
+                    );
+                    world.see(|seen| seen.apis = Some(found));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot find out which APIs there are; trying on");
+                ticks.reset_after(RETRY.1);
+            }
+        }
+    }
+}
+
+async fn discover(client: &Client) -> Result<Apis, Trouble> {
+    let groups = request(client.list_api_groups()).await?.groups;
+    let version = request(client.apiserver_version()).await?;
+    let has = |group: &str| groups.iter().any(|found| found.name == group);
+    let minor: u32 = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_default();
+    Ok(Apis {
+        istio: has("networking.istio.io"),
+        vertical_pod_autoscaler: has("autoscaling.k8s.io"),
+        coarse_kubelet_rights: minor < FINE_KUBELET_RIGHTS,
+    })
+}
+
+/// From this minor version of Kubernetes 1 on, there is a right to read the list of pods of a kubelet, and nothing else.
+const FINE_KUBELET_RIGHTS: u32 = 33;

@@ -1,0 +1,148 @@
+//! What was seen of the cluster last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use weir_plan::PipelineId;
+
+use crate::operator::decide::Status;
+use crate::operator::flow::Flow;
+use crate::operator::object::{ObjectKey, name, text};
+use crate::operator::picture::{Answer, Apis, DaemonSetStatus, Picture, PodState, SecretName, SecretState};
+
+/// What was seen, and whether it is another now.
+#[derive(Default)]
+pub(super) struct World {
+    seen: Mutex<Seen>,
+    changed: Notify,
+}
+
+/// Everything that was seen.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) pipelines: BTreeMap<PipelineId, Arc<Value>>,
+    pub(super) telemetry: Option<Arc<Value>>,
+    pub(super) secrets: BTreeMap<SecretName, SecretState>,
+    pub(super) overrides: Option<String>,
+    pub(super) daemon_set: Option<DaemonSetStatus>,
+    pub(super) pods: BTreeMap<String, PodState>,
+    pub(super) answers: BTreeMap<String, Answer>,
+    pub(super) flow: Flow,
+    /// Objects that were made, and what says whether somebody changed them.
+    pub(super) made: BTreeMap<ObjectKey, Mark>,
+    pub(super) apis: Option<Apis>,
+    /// Watches that have seen everything once, by what they watch.
+    pub(super) complete: BTreeSet<&'static str>,
+    /// Watches that fail, by what they watch.
+    pub(super) failing: BTreeMap<&'static str, usize>,
+    pub(super) figures: Figures,
+}
+
+/// What differs if somebody changed an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark(pub(super) u64);
+
+/// Counters for the page with metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Figures {
+    pub(super) leads: bool,
+    pub(super) decisions: u64,
+    pub(super) writes: u64,
+    pub(super) write_errors: u64,
+    pub(super) watch_errors: u64,
+    pub(super) last_decision_seconds: f64,
+    pub(super) configuration_bytes: usize,
+}
+
+/// What is watched, apart from Secrets and from what was made. Nothing is decided before all of it was seen.
+pub(super) const WATCHED: [&str; 7] =
+    ["TracePipeline", "MetricPipeline", "LogPipeline", "Telemetry", "ConfigMap", "DaemonSet", "Pod"];
+
+impl World {
+    /// Changes what was seen, and wakes whoever decides.
+    pub(super) fn see<T>(&self, see: impl FnOnce(&mut Seen) -> T) -> T {
+        let seen = see(&mut self.lock());
+        self.changed.notify_one();
+        seen
+    }
+
+    /// Changes what was seen, and wakes whoever decides if it is another now.
+    pub(super) fn see_whether(&self, see: impl FnOnce(&mut Seen) -> bool) {
+        if see(&mut self.lock()) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Looks, or notes what nothing is decided from.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+        look(&mut self.lock())
+    }
+
+    /// Resolves when something was seen since the last call.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Nothing is half done under this lock.
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    /// What is not yet known of the cluster.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        let apis = self.apis.is_none().then_some("APIs");
+        WATCHED.into_iter().filter(|watched| !self.complete.contains(watched)).chain(apis).collect()
+    }
+
+    /// Takes a status that was written: the watch tells it a little later.
+    pub(super) fn set_status(&mut self, written: &Status) {
+        let Status { object, status } = written;
+        let is_it = |found: &Arc<Value>| name(found) == object.name && text(found, "/kind") == Some(object.kind);
+        let found = self.pipelines.values_mut().chain(&mut self.telemetry).find(|found| is_it(found));
+        let Some(Value::Object(fields)) = found.map(Arc::make_mut) else { return };
+        let known = fields.entry("status").or_insert_with(|| Value::Object(Map::new()));
+        let (Some(known), Some(status)) = (known.as_object_mut(), status.as_object()) else { return };
+        known.extend(status.iter().map(|(key, value)| (key.clone(), value.clone())));
+        known.retain(|_, value| !value.is_null());
+    }
+
+    pub(super) fn version_of_telemetry(&self) -> String {
+        let version = self.telemetry.as_deref().and_then(|telemetry| text(telemetry, "/metadata/resourceVersion"));
+        version.unwrap_or_default().to_owned()
+    }
+
+    /// The picture to decide from.
+    pub(super) fn picture(&self, previous: Arc<[u8]>, idle_since: Option<SystemTime>) -> Picture {
+        Picture {
+            pipelines: self.pipelines.clone(),
+            telemetry: self.telemetry.clone(),
+            secrets: self.secrets.clone(),
+            overrides: self.overrides.clone(),
+            daemon_set: self.daemon_set,
+            pods: self.pods.values().cloned().collect(),
+            answers: self.answers.clone(),
+            flow: self.flow.amounts(),
+            previous,
+            apis: self.apis.unwrap_or_default(),
+            idle_since,
+        }
+    }
+
+    /// Takes the answers of one round. Returns whether they say anything else than those before.
+    pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
+        let Self { flow, pods, .. } = self;
+        let before = flow.amounts();
+        flow.take(Instant::now(), &answers, |pod| pods.contains_key(pod));
+        // The books are in the flow.
+        answers.values_mut().for_each(|answer| answer.pipelines.clear());
+        let changes = flow.amounts() != before || self.answers != answers;
+        self.answers = answers;
+        changes
+    }
+}

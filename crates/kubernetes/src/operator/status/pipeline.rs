@@ -1,0 +1,156 @@
+//! The conditions of a pipeline.
+
+use weir_plan::Signal;
+
+use super::condition::{Condition, Met};
+use crate::operator::flow::{Amounts, about};
+use crate::operator::picture::{items_of, kind_of};
+use crate::operator::verdict::{Finding, Needs};
+use crate::operator::workload::{Health, Standing};
+
+pub(crate) const CONFIGURATION: &str = "ConfigurationGenerated";
+pub(crate) const GATEWAY: &str = "GatewayHealthy";
+pub(crate) const AGENT: &str = "AgentHealthy";
+pub(crate) const FLOW: &str = "TelemetryFlowHealthy";
+
+/// Where readers learn what to do.
+const GUIDE: &str = "See docs/kubernetes.md#conditions";
+
+/// Everything that is known of a pipeline.
+pub(crate) struct Standings<'a> {
+    pub(crate) signal: Signal,
+    pub(crate) needs: Needs,
+    /// Whether the nodes have it.
+    pub(crate) runs: bool,
+    pub(crate) finding: Option<&'a Finding>,
+    pub(crate) health: &'a Health,
+    pub(crate) amounts: Option<Amounts>,
+    /// Whether any node said how it is.
+    pub(crate) is_probed: bool,
+}
+
+impl Standings<'_> {
+    /// All conditions, the most important first.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let configuration = self.configuration();
+        let is_applied = configuration.met == Met::True;
+        let mut conditions = vec![configuration];
+        if !self.needs.fluent_bit {
+            conditions.push(self.gateway());
+        }
+        if self.signal != Signal::Traces {
+            conditions.push(self.agent());
+        }
+        conditions.push(self.flow(is_applied));
+        conditions
+    }
+
+    fn kind(&self) -> &'static str {
+        kind_of(self.signal).1
+    }
+
+    fn configuration(&self) -> Condition {
+        let kind = self.kind();
+        match self.finding {
+            Some(Finding { reason, message }) => {
+                let met = if *reason == "TLSCertificateAboutToExpire" { Met::True } else { Met::False };
+                Condition::new(CONFIGURATION, met, reason, message.as_str())
+            }
+            None => {
+                let (reason, part) = if self.needs.fluent_bit {
+                    ("AgentConfigured", "Log Agent")
+                } else {
+                    ("GatewayConfigured", "OTLP Gateway")
+                };
+                let message = format!("{kind} specification is successfully applied to the configuration of {part}");
+                Condition::new(CONFIGURATION, Met::True, reason, message)
+            }
+        }
+    }
+
+    fn gateway(&self) -> Condition {
+        if !self.runs {
+            let message = format!(
+                "This {}'s specification is not applied to the configuration of the OTLP gateway. Check the \
+                 'ConfigurationGenerated' condition for more details",
+                self.kind()
+            );
+            return Condition::new(GATEWAY, Met::False, "GatewayConfigurationNotGenerated", message);
+        }
+        self.pods(GATEWAY, ["GatewayReady", "GatewayNotReady"], "OTLP Gateway DaemonSet")
+    }
+
+    fn agent(&self) -> Condition {
+        let part = if self.signal == Signal::Logs { "Log Agent DaemonSet" } else { "Metric Agent DaemonSet" };
+        if !self.needs.agent() {
+            let message = format!("No input of this {} needs the {part}", self.kind());
+            return Condition::new(AGENT, Met::True, "AgentNotRequired", message);
+        }
+        self.pods(AGENT, ["AgentReady", "AgentNotReady"], part)
+    }
+
+    fn pods(&self, condition: &'static str, [ready, not_ready]: [&'static str; 2], part: &str) -> Condition {
+        let (met, reason) = match self.health.standing {
+            Standing::Ready => (Met::True, ready),
+            Standing::Rolling => (Met::True, "RolloutInProgress"),
+            Standing::NotReady => (Met::False, not_ready),
+        };
+        let state = if met == Met::True { "is ready" } else { "is not ready" };
+        let message = self.health.message.clone().unwrap_or_else(|| format!("{part} {state}"));
+        Condition::new(condition, met, reason, message)
+    }
+
+    fn flow(&self, is_applied: bool) -> Condition {
+        let (items, kind) = (items_of(self.signal), self.kind());
+        let (of_agent, part) = self.part();
+        let by_part = |of_gateway, reason| if of_agent { reason } else { of_gateway };
+        if !is_applied {
+            let message = if self.runs {
+                // A certificate that has expired: the nodes have the pipeline, and its backend takes nothing.
+                let problem = self.finding.map(|finding| finding.message.as_str()).unwrap_or_default();
+                format!("No {items} delivered to backend: {problem}")
+            } else {
+                format!(
+                    "No {items} delivered to backend because {kind} specification is not applied to the \
+                     configuration of {part}. Check the 'ConfigurationGenerated' condition for more details"
+                )
+            };
+            return Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message);
+        }
+        if !self.is_probed {
+            let reason = by_part("GatewayProbingFailed", "AgentProbingFailed");
+            let message =
+                "Could not determine the health of the telemetry flow because no Pod of the DaemonSet answers";
+            return Condition::new(FLOW, Met::Unknown, reason, message);
+        }
+        let Amounts { delivered, lost } = self.amounts.unwrap_or_default();
+        if lost == 0 {
+            return Condition::new(FLOW, Met::True, "FlowHealthy", "No problems detected in the telemetry flow");
+        }
+        let lost = about(lost);
+        if delivered == 0 {
+            let reason = by_part("GatewayAllTelemetryDataDropped", "AgentAllTelemetryDataDropped");
+            let message = format!(
+                "Backend is not reachable or rejecting {items}. All {items} are dropped in {part}: {lost} in the last 5 \
+                 minutes. {GUIDE}"
+            );
+            return Condition::new(FLOW, Met::False, reason, message);
+        }
+        let reason = by_part("GatewaySomeTelemetryDataDropped", "AgentSomeTelemetryDataDropped");
+        let message = format!(
+            "Backend is reachable, but rejecting {items}. Some {items} are dropped in {part}: {lost} in the last 5 \
+             minutes, while {} were delivered. {GUIDE}",
+            about(delivered)
+        );
+        Condition::new(FLOW, Met::False, reason, message)
+    }
+
+    /// Which part of the nodes the data passes first, as the published reasons have it: whether the agent, and its name.
+    fn part(&self) -> (bool, &'static str) {
+        match self.signal {
+            Signal::Logs if self.needs.container_logs => (true, "Log Agent"),
+            Signal::Metrics if !self.needs.otlp => (true, "Metric Agent"),
+            Signal::Logs | Signal::Metrics | Signal::Traces => (false, "OTLP Gateway"),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The Telemetry: its state, its endpoints, and what keeps it.
+
+use super::*;
+
+fn state(decision: &Decision) -> &str {
+    let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").expect("no status");
+    status.status["state"].as_str().unwrap()
+}
+
+fn delete(cluster: &mut Cluster) {
+    let telemetry = cluster.picture.telemetry.as_mut().unwrap();
+    Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+}
+
+#[test]
+fn it_is_ready_when_all_is_well_and_says_where_to_push() {
+    let mut cluster = Cluster::new();
+    let decision = cluster.telemetry().trace("shop").settle();
+    assert_eq!(state(&decision), "Ready");
+    assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "True ComponentsRunning");
+    assert_eq!(brief(&decision, "default", "LogComponentsHealthy"), "True NoPipelineDeployed");
+    let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").unwrap();
+    let endpoints = &status.status["endpoints"];
+    assert_eq!(endpoints["otlp"]["grpc"], "http://telemetry-otlp.kyma-system:4317");
+    assert_eq!(endpoints["logs"]["http"], "http://telemetry-otlp-logs.kyma-system:4318");
+    assert_eq!(endpoints.as_object().unwrap().len(), 4);
+    assert!(decision.finalizers.is_none(), "it has it");
+    assert!(cluster.decide().statuses.is_empty());
+}
+
+#[test]
+fn a_pipeline_that_is_not_well_makes_a_warning_with_its_reason() {
+    let mut cluster = Cluster::new();
+    cluster.telemetry().trace("good");
+    cluster.pipeline(Signal::Traces, "bad", json!({ "output": otlp("nowhere") }));
+    let decision = cluster.decide();
+    assert_eq!(state(&decision), "Warning");
+    let (status, reason, message) = condition(&decision, "default", "TraceComponentsHealthy");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "EndpointInvalid"));
+    assert!(message.starts_with("TracePipeline 'bad': "), "{message}");
+    assert_eq!(brief(&decision, "default", "MetricComponentsHealthy"), "True NoPipelineDeployed");
+}
+
+/// A condition of more importance counts before one of a pipeline that comes first.
+#[test]
+fn the_most_important_condition_counts() {
+    let mut cluster = Cluster::new();
+    cluster.telemetry().trace("a");
+    cluster.picture.daemon_set = None;
+    assert_eq!(brief(&cluster.decide(), "default", "TraceComponentsHealthy"), "False GatewayNotReady");
+    cluster.pipeline(Signal::Traces, "z", json!({ "output": otlp("nowhere") }));
+    assert_eq!(brief(&cluster.decide(), "default", "TraceComponentsHealthy"), "False EndpointInvalid");
+}
+
+#[test]
+fn it_gets_a_finalizer_and_is_kept_while_there_are_pipelines() {
+    let mut cluster = Cluster::new();
+    cluster.telemetry().trace("b").trace("a");
+    let telemetry = cluster.picture.telemetry.as_mut().unwrap();
+    Arc::make_mut(telemetry)["metadata"]["finalizers"] = json!(["other"]);
+    let (key, finalizers) = cluster.decide().finalizers.unwrap();
+    assert_eq!(key.to_string(), "Telemetry kyma-system/default");
+    assert_eq!(finalizers, json!(["other", "telemetry.kyma-project.io/finalizer"]));
+
+    cluster.telemetry();
+    delete(&mut cluster);
+    let decision = cluster.decide();
+    assert!(decision.finalizers.is_none());
+    assert_eq!(state(&decision), "Warning");
+    let (status, reason, message) = condition(&decision, "default", "TraceComponentsHealthy");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ResourceBlocksDeletion"));
+    assert!(message.ends_with("delete the following resources: TracePipelines (a,b)"), "{message}");
+
+    cluster.picture.pipelines.clear();
+    let decision = cluster.decide();
+    assert_eq!(decision.finalizers.map(|(_, finalizers)| finalizers), Some(json!([])));
+    assert!(decision.statuses.is_empty(), "it is gone in a moment");
+}
+
+#[test]
+fn one_that_is_wrong_has_no_effect_and_stops_no_pipeline() {
+    let mut cluster = Cluster::new();
+    cluster.telemetry().trace("shop");
+    let telemetry = cluster.picture.telemetry.as_mut().unwrap();
+    Arc::make_mut(telemetry)["spec"] = json!({ "enrichments": { "cluster": { "name": 7, "nam": "x" } } });
+    let decision = cluster.decide();
+    assert_eq!(configured(&decision), ["shop"]);
+    assert_eq!(state(&decision), "Warning");
+    assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "False ValidationFailed");
+    assert_eq!(brief(&decision, "shop", "ConfigurationGenerated"), "True GatewayConfigured");
+}
+
+#[test]
+fn paused_it_says_nothing_and_nodes_keep_it() {
+    let mut cluster = Cluster::new();
+    cluster.telemetry().trace("shop");
+    let before = cluster.settle().configuration;
+    cluster.picture.overrides = Some("telemetry: {paused: true}".to_owned());
+    cluster.pipeline(Signal::Traces, "bad", json!({ "output": otlp("nowhere") }));
+    let telemetry = cluster.picture.telemetry.as_mut().unwrap();
+    Arc::make_mut(telemetry)["spec"] = json!({ "enrichments": { "cluster": { "name": "other" } } });
+    let decision = cluster.decide();
+    assert_eq!(decision.configuration, before);
+    assert!(decision.statuses.iter().all(|status| status.object.kind != "Telemetry"));
+}
+
+/// An operator that has just started has looked no Secret up.
+#[test]
+fn nothing_is_said_of_a_signal_before_all_its_pipelines_are_judged() {
+    let mut cluster = Cluster::new();
+    cluster.telemetry().trace("shop").pipeline(Signal::Traces, "other", json!({ "output": of_secret("b", "e") }));
+    cluster.state("b", SecretState::Missing).settle();
+    cluster.picture.secrets.clear();
+    assert!(cluster.decide().statuses.is_empty());
+    cluster.picture.daemon_set = None;
+    let decision = cluster.decide();
+    assert!(decision.statuses.iter().all(|status| status.object.kind != "Telemetry"), "its condition stays");
+}

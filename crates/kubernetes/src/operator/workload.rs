@@ -1,0 +1,116 @@
+//! How the DaemonSet is, in the words of a condition.
+
+use super::picture::{Answer, DaemonSetStatus, PodState};
+use std::collections::BTreeMap;
+
+/// The state of a condition about pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Health {
+    pub(crate) standing: Standing,
+    pub(crate) message: Option<String>,
+}
+
+/// What the reason says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Ready,
+    Rolling,
+    NotReady,
+}
+
+/// Judges the DaemonSet by its numbers, by what is wrong with its pods, and by what the nodes say.
+pub(crate) fn health(
+    daemon_set: Option<DaemonSetStatus>,
+    pods: &[PodState],
+    answers: &BTreeMap<String, Answer>,
+) -> Health {
+    let not_ready = |message: String| Health { standing: Standing::NotReady, message: Some(message) };
+    let Some(status) = daemon_set else { return not_ready("DaemonSet is not yet created".to_owned()) };
+    if let Some(refusal) = refusal(pods, answers) {
+        return not_ready(refusal);
+    }
+    let is_ready = status.updated == status.desired && status.ready >= status.desired;
+    if status.is_current && is_ready && status.desired > 0 {
+        return Health { standing: Standing::Ready, message: None };
+    }
+    let faults: Vec<_> = pods.iter().filter(|pod| pod.fault.is_some()).collect();
+    if let [first, others @ ..] = faults.as_slice() {
+        let fault = first.fault.as_deref().unwrap_or_default();
+        let more =
+            if others.is_empty() { String::new() } else { format!(" ({} more Pods are not well)", others.len()) };
+        return not_ready(format!("{fault}{more}"));
+    }
+    if status.is_current && status.desired == 0 {
+        return not_ready("No Pods deployed".to_owned());
+    }
+    let DaemonSetStatus { desired, updated, ready, .. } = status;
+    let message = format!("Pods are being started/updated: {updated} of {desired} are up to date, {ready} are ready");
+    Health { standing: Standing::Rolling, message: Some(message) }
+}
+
+/// Nodes that refused a configuration go on with the one before. That the operator took it for right is a fault of one
+/// of the two.
+fn refusal(pods: &[PodState], answers: &BTreeMap<String, Answer>) -> Option<String> {
+    let refused = pods.iter().filter_map(|pod| Some((pod, answers.get(&pod.name)?.error.as_ref()?)));
+    let refused: Vec<_> = refused.collect();
+    let (pod, error) = refused.first()?;
+    let more = refused.len() - 1;
+    let more = if more == 0 { String::new() } else { format!(" ({more} more nodes refuse one)") };
+    Some(format!(
+        "Pod {} on node {} refuses the configuration and goes on with the last one: {error}{more}",
+        pod.name, pod.node
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(desired: i64, updated: i64, ready: i64) -> Option<DaemonSetStatus> {
+        Some(DaemonSetStatus { is_current: true, desired, updated, ready })
+    }
+
+    fn pod(name: &str, fault: Option<&str>) -> PodState {
+        PodState {
+            name: name.to_owned(),
+            node: "n1".to_owned(),
+            fault: fault.map(str::to_owned),
+            ..PodState::default()
+        }
+    }
+
+    #[test]
+    fn numbers_and_faults_make_the_standing() {
+        let none = BTreeMap::new();
+        let judge = |status, pods: &[PodState]| {
+            let Health { standing, message } = health(status, pods, &none);
+            (standing, message.unwrap_or_default())
+        };
+        let well = [pod("a", None)];
+        let ill = [pod("a", None), pod("b", Some("Pod is not scheduled: no room")), pod("c", Some("other"))];
+        assert_eq!(judge(None, &well), (Standing::NotReady, "DaemonSet is not yet created".to_owned()));
+        assert_eq!(judge(status(0, 0, 0), &[]), (Standing::NotReady, "No Pods deployed".to_owned()));
+        assert_eq!(judge(status(2, 2, 2), &well).0, Standing::Ready);
+        assert_eq!(judge(status(2, 1, 2), &well).0, Standing::Rolling);
+        assert_eq!(judge(status(2, 2, 1), &well).0, Standing::Rolling);
+        let stale = DaemonSetStatus { is_current: false, ..status(2, 2, 2).unwrap() };
+        assert_eq!(judge(Some(stale), &well).0, Standing::Rolling);
+        let expected = "Pod is not scheduled: no room (1 more Pods are not well)";
+        assert_eq!(judge(status(3, 3, 1), &ill), (Standing::NotReady, expected.to_owned()));
+        assert_eq!(judge(status(3, 3, 3), &ill).0, Standing::Ready, "an old fault of a pod that is being replaced");
+    }
+
+    #[test]
+    fn a_node_that_refuses_the_configuration_is_told() {
+        let refused = Answer { error: Some("no such field".to_owned()), ..Answer::default() };
+        let answers = BTreeMap::from([("a".to_owned(), refused)]);
+        let found = health(status(1, 1, 1), &[pod("a", None)], &answers);
+        assert_eq!(found.standing, Standing::NotReady);
+        assert!(
+            found
+                .message
+                .unwrap()
+                .ends_with("on node n1 refuses the configuration and goes on with the last one: no such field")
+        );
+    }
+}

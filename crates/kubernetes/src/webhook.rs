@@ -1,0 +1,143 @@
+//! The webhooks: an HTTPS server that API servers ask, the certificates by which they know it, and what tells them
+//! where it is.
+//!
+//! Several processes may serve at once. They share one Secret, and whoever sees first that something is due renews it.
+
+mod keeper;
+mod registration;
+mod server;
+
+use std::future::Future;
+use std::sync::{Arc, RwLock};
+
+use kube::Client;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::net::TcpListener;
+use weir_resources::schema::ConversionWebhook;
+
+use keeper::Keeper;
+
+pub use registration::configurations;
+pub use server::ServeError;
+
+/// The port of the server.
+pub const PORT: u16 = 9443;
+/// The Secret that keeps the certificates.
+pub const SECRET: &str = "telemetry-webhook-cert";
+/// The Service that leads to the server.
+pub const SERVICE: &str = "telemetry-manager-webhook";
+
+const VALIDATE: &str = "/validate";
+const MUTATE: &str = "/mutate";
+const CONVERT: &str = "/convert";
+
+/// Where the webhooks are.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The namespace of the Secret and of the Service.
+    pub namespace: String,
+    /// The Secret that keeps the certificates: [`SECRET`].
+    pub secret: String,
+    /// Where API servers find the server.
+    pub address: Address,
+}
+
+/// Where API servers find the server.
+#[derive(Debug, Clone)]
+pub enum Address {
+    /// Through a Service: [`SERVICE`].
+    Service(String),
+    /// On a port of a host, for API servers outside of the cluster.
+    Host(String, u16),
+}
+
+impl Options {
+    /// In a namespace, with the names that are published.
+    pub fn in_namespace(namespace: &str) -> Self {
+        let address = Address::Service(SERVICE.to_owned());
+        Self { namespace: namespace.to_owned(), secret: SECRET.to_owned(), address }
+    }
+
+    /// Where objects are converted, without the authority that vouches for it.
+    pub fn conversion(&self) -> ConversionWebhook {
+        match &self.address {
+            Address::Service(name) => ConversionWebhook::service(&self.namespace, name, CONVERT),
+            Address::Host(host, port) => ConversionWebhook::url(&format!("https://{host}:{port}{CONVERT}")),
+        }
+    }
+
+    /// What the server's certificate is for.
+    fn names(&self) -> Vec<String> {
+        let namespace = &self.namespace;
+        match &self.address {
+            Address::Service(name) => {
+                ["svc", "svc.cluster.local"].map(|end| format!("{name}.{namespace}.{end}")).to_vec()
+            }
+            Address::Host(host, _) => vec![host.clone()],
+        }
+    }
+}
+
+/// The webhooks of a process.
+#[derive(Debug)]
+pub struct Webhook {
+    options: Options,
+    certificate: Certificate,
+}
+
+impl Webhook {
+    /// They do nothing until they [`run`](Self::run).
+    pub fn new(options: Options) -> Arc<Self> {
+        Arc::new(Self { options, certificate: Certificate::default() })
+    }
+
+    /// Whether API servers get answers: there is a certificate.
+    pub fn is_ready(&self) -> bool {
+        self.certificate.get().is_some()
+    }
+
+    /// Serves, keeps the certificates and tells the API server of them, until it is told to stop. What fails is logged
+    /// and tried again.
+    ///
+    /// # Errors
+    /// When the server cannot be set up.
+    pub async fn run(
+        self: Arc<Self>,
+        client: Client,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let keeper = Keeper::new(client, Arc::clone(&self));
+        tokio::select! {
+            served = server::serve(listener, Arc::clone(&self), stop) => served,
+            () = keeper.run() => Ok(()),
+        }
+    }
+}
+
+/// The certificate of the server, which can be replaced at any time.
+#[derive(Debug, Default)]
+struct Certificate {
+    current: RwLock<Option<Arc<CertifiedKey>>>,
+}
+
+impl Certificate {
+    fn get(&self) -> Option<Arc<CertifiedKey>> {
+        self.current.read().map(|current| current.clone()).unwrap_or_else(|poisoned| poisoned.into_inner().clone())
+    }
+
+    fn set(&self, certificate: Arc<CertifiedKey>) {
+        let mut current = self.current.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *current = Some(certificate);
+    }
+}
+
+impl ResolvesServerCert for Webhook {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.certificate.get()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Keeps the certificates: reads them from their Secret, renews what is due, takes up what others have renewed, and
+//! tells the API server.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ObjectMeta, PartialObjectMeta, PostParams};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::registration::{MUTATING, VALIDATING, definitions, register};
+use super::{Options, Webhook};
+use crate::certificates::{CertificateError, Certificates, certified, due, renewed};
+
+/// The keys of the Secret.
+const AUTHORITIES: &str = "ca.crt";
+const AUTHORITY_KEY: &str = "ca.key";
+const SERVER: &str = "tls.crt";
+const SERVER_KEY: &str = "tls.key";
+
+/// How often everything is looked at although nothing is due. The clock may have been set.
+const LOOK: Duration = Duration::from_secs(60 * 60);
+/// When something that failed is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often a Secret is read again that somebody else has written at the same time.
+const ATTEMPTS: usize = 5;
+/// Changes that are looked at together: they come in groups, ours among them. And whoever writes against us does not
+/// make us write faster.
+const MANY: usize = 64;
+const CALM: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Error)]
+enum KeepError {
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error("the API server: {0}")]
+    Api(#[from] kube::Error),
+    #[error("Secret {0} is written by others all the time")]
+    Contended(String),
+}
+
+pub(super) struct Keeper {
+    client: Client,
+    webhook: Arc<Webhook>,
+}
+
+impl Keeper {
+    pub(super) fn new(client: Client, webhook: Arc<Webhook>) -> Self {
+        Self { client, webhook }
+    }
+
+    /// Never ends.
+    pub(super) async fn run(&self) {
+        let mut changes = changes(&self.client, &self.webhook.options);
+        // Said once, not every few seconds.
+        let mut said = String::new();
+        loop {
+            let pause = match self.settle().await {
+                Ok(pause) => {
+                    said.clear();
+                    pause
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if said != error {
+                        tracing::warn!(error, "the webhooks are not set up; trying again");
+                        said = error;
+                    }
+                    RETRY
+                }
+            };
+            tokio::select! {
+                _ = changes.next() => tokio::time::sleep(CALM).await,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Does what is due, and says how long there is nothing to do.
+    async fn settle(&self) -> Result<Duration, KeepError> {
+        let certificates = self.certificates().await?;
+        let certificate = certified(&certificates)?;
+        let current = &self.webhook.certificate;
+        if current.get().is_none_or(|current| current.cert != certificate.cert) {
+            current.set(certificate);
+            tracing::info!("the webhooks have a new certificate");
+        }
+        register(&self.client, &self.webhook.options, &certificates.authorities).await?;
+        Ok(due(&certificates).duration_since(SystemTime::now()).unwrap_or_default().clamp(RETRY, LOOK))
+    }
+
+    /// What the Secret has, renewed where that is due.
+    async fn certificates(&self) -> Result<Certificates, KeepError> {
+        let Options { namespace, secret: name, .. } = &self.webhook.options;
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let names = self.webhook.options.names();
+        for _ in 0..ATTEMPTS {
+            let secret = api.get_opt(name).await?;
+            let held = secret.as_ref().and_then(read);
+            let Some(renewed) = renewed(held.as_ref(), &names, SystemTime::now())? else {
+                if let Some(held) = held {
+                    return Ok(held);
+                }
+                continue;
+            };
+            match write(&api, name, secret, &renewed).await {
+                Ok(()) => return Ok(renewed),
+                // Somebody else was faster.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(KeepError::Contended(format!("{namespace}/{name}")))
+    }
+}
+
+fn read(secret: &Secret) -> Option<Certificates> {
+    let data = secret.data.as_ref()?;
+    let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
+    Some(Certificates {
+        authorities: text(AUTHORITIES)?,
+        authority_key: text(AUTHORITY_KEY)?,
+        server: text(SERVER)?,
+        server_key: text(SERVER_KEY)?,
+    })
+}
+
+/// Writes certificates into the Secret, unless somebody has written it since it was read.
+async fn write(
+    api: &Api<Secret>,
+    name: &str,
+    found: Option<Secret>,
+    certificates: &Certificates,
+) -> Result<(), kube::Error> {
+    let Certificates { authorities, authority_key, server, server_key } = certificates;
+    let texts =
+        [(AUTHORITIES, authorities), (AUTHORITY_KEY, authority_key), (SERVER, server), (SERVER_KEY, server_key)];
+    let data: BTreeMap<_, _> =
+        texts.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.clone().into_bytes()))).collect();
+    let parameters = PostParams { field_manager: Some("weir-webhook".to_owned()), ..PostParams::default() };
+    match found {
+        Some(secret) => {
+            let secret = Secret { data: Some(data), ..secret };
+            api.replace(name, &parameters, &secret).await?;
+        }
+        None => {
+            let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+            let secret = Secret { metadata, data: Some(data), ..Secret::default() };
+            api.create(&parameters, &secret).await?;
+        }
+    }
+    tracing::info!(secret = name, "renewed the certificates of the webhooks");
+    Ok(())
+}
+
+/// An item whenever the Secret changes, or one of the objects that tell of the webhooks.
+fn changes(client: &Client, options: &Options) -> BoxStream<'static, ()> {
+    let definitions = definitions(options);
+    let of_definition = |name: &String| changes_of::<CustomResourceDefinition>(Api::all(client.clone()), name);
+    let others = [
+        changes_of::<Secret>(Api::namespaced(client.clone(), &options.namespace), &options.secret),
+        changes_of::<ValidatingWebhookConfiguration>(Api::all(client.clone()), VALIDATING),
+        changes_of::<MutatingWebhookConfiguration>(Api::all(client.clone()), MUTATING),
+    ];
+    let changes = definitions.iter().map(of_definition).chain(others);
+    stream::select_all(changes).ready_chunks(MANY).map(drop).boxed()
+}
+
+/// Only the metadata is watched: the rest is read when it is time.
+fn changes_of<K>(api: Api<PartialObjectMeta<K>>, name: &str) -> BoxStream<'static, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let of_one = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let is_change = |event: &watcher::Event<_>| !matches!(event, watcher::Event::Init | watcher::Event::InitDone);
+    let changes = watcher(api, of_one).default_backoff();
+    changes.filter_map(move |event| std::future::ready(event.ok().filter(is_change).map(drop))).boxed()
+}

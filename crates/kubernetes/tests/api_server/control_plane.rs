@@ -1,0 +1,119 @@
+//! An API server with its etcd, for one test program: on free ports of the loopback address, in a directory that goes
+//! away with it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kube::{Client, Config};
+use rcgen::{CertificateParams, KeyPair};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+/// How long it may take until it answers, on a machine that has much else to do.
+const START: Duration = Duration::from_secs(120);
+const TOKEN: &str = "token-of-the-test";
+
+/// Ends with its value.
+pub(crate) struct ControlPlane {
+    pub(crate) client: Client,
+    _processes: [Child; 2],
+    _directory: TempDir,
+}
+
+/// Where `etcd` and `kube-apiserver` are, if they are on this machine: in the directory that `WEIR_CLUSTER_BIN` names,
+/// or where `tests/cluster/build.sh` leaves them.
+pub(crate) fn programs() -> Option<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "a test is told where the programs are")]
+    let named = std::env::var("WEIR_CLUSTER_BIN").ok().map(PathBuf::from);
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cluster/.cache/bin");
+    named.or(Some(built)).filter(|directory| directory.join("kube-apiserver").exists())
+}
+
+impl ControlPlane {
+    pub(crate) async fn start(programs: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let [etcd_port, peer_port, port] = free_ports();
+        let etcd_url = format!("http://127.0.0.1:{etcd_port}");
+        let peer_url = format!("http://127.0.0.1:{peer_port}");
+        let etcd = spawn(
+            programs,
+            "etcd",
+            &path("etcd.log"),
+            &[
+                "--name=a".to_owned(),
+                format!("--data-dir={}", path("etcd")),
+                "--unsafe-no-fsync".to_owned(),
+                format!("--listen-client-urls={etcd_url}"),
+                format!("--advertise-client-urls={etcd_url}"),
+                format!("--listen-peer-urls={peer_url}"),
+                format!("--initial-advertise-peer-urls={peer_url}"),
+                format!("--initial-cluster=a={peer_url}"),
+                "--log-level=warn".to_owned(),
+            ],
+        );
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
+        fs::write(path("tls.crt"), certificate.pem()).unwrap();
+        fs::write(path("tls.key"), key.serialize_pem()).unwrap();
+        fs::write(path("account.pub"), key.public_key_pem()).unwrap();
+        fs::write(path("tokens.csv"), format!("{TOKEN},admin,1,system:masters\n")).unwrap();
+        let server = spawn(
+            programs,
+            "kube-apiserver",
+            &path("kube-apiserver.log"),
+            &[
+                format!("--etcd-servers={etcd_url}"),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--secure-port={port}"),
+                "--endpoint-reconciler-type=none".to_owned(),
+                format!("--tls-cert-file={}", path("tls.crt")),
+                format!("--tls-private-key-file={}", path("tls.key")),
+                format!("--token-auth-file={}", path("tokens.csv")),
+                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                format!("--service-account-key-file={}", path("account.pub")),
+                format!("--service-account-signing-key-file={}", path("tls.key")),
+                "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+                "--authorization-mode=RBAC".to_owned(),
+            ],
+        );
+        let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
+        config.root_cert = Some(vec![certificate.der().to_vec()]);
+        config.auth_info.token = Some(TOKEN.to_owned().into());
+        let client = Client::try_from(config).unwrap();
+        let mut started = Self { client, _processes: [etcd, server], _directory: directory };
+        started.until_ready().await;
+        started
+    }
+
+    async fn until_ready(&mut self) {
+        let deadline = Instant::now() + START;
+        while !self.is_ready().await {
+            let ended = self._processes.iter_mut().any(|process| process.try_wait().unwrap().is_some());
+            if ended || Instant::now() > deadline {
+                let log = |name: &str| fs::read_to_string(self._directory.path().join(name)).unwrap_or_default();
+                panic!("no API server: {} {}", log("etcd.log"), log("kube-apiserver.log"));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn is_ready(&self) -> bool {
+        let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
+        self.client.request_text(request).await.is_ok_and(|text| text == "ok")
+    }
+}
+
+/// Ports that were free a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners: [_; N] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+fn spawn(programs: &Path, name: &str, log: &str, arguments: &[String]) -> Child {
+    let log = fs::File::create(log).unwrap();
+    let mut command = Command::new(programs.join(name));
+    command.args(arguments).stdout(log.try_clone().unwrap()).stderr(log).kill_on_drop(true).spawn().unwrap()
+}

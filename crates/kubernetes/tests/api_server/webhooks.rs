@@ -1,0 +1,337 @@
+//! What the webhooks add to an API server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::Method;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use weir_kubernetes::webhook::{Address, Options, Webhook};
+use weir_resources::schema::custom_resource_definitions;
+
+use crate::{Cluster, eventually, path, pipeline};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const SECRET: &str = "/api/v1/namespaces/kyma-system/secrets/telemetry-webhook-cert";
+const CONFIGURATIONS: [&str; 2] = [
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/telemetry-validating-webhook.kyma-project.io",
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/telemetry-mutating-webhook.kyma-project.io",
+];
+
+/// Webhooks of this process, on a port of the loopback address.
+pub(crate) struct Webhooks {
+    options: Options,
+}
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn run(cluster: &Cluster, options: &Options, listener: TcpListener) -> Arc<Webhook> {
+    let webhook = Webhook::new(options.clone());
+    tokio::spawn(Arc::clone(&webhook).run(cluster.client.clone(), listener, std::future::pending()));
+    webhook
+}
+
+/// The definitions, and the webhooks once the API server knows them.
+pub(crate) async fn set_up(cluster: &Cluster) -> Webhooks {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kyma-system"}});
+    cluster.send(Method::POST, "/api/v1/namespaces", Some(&namespace)).await.ok();
+    let (listener, address) = listen().await;
+    let host = Address::Host(address.ip().to_string(), address.port());
+    let options = Options { address: host, ..Options::in_namespace("kyma-system") };
+    for definition in custom_resource_definitions(&options.conversion()) {
+        let created = cluster.send(Method::POST, DEFINITIONS, Some(&definition)).await;
+        assert_eq!(created.warnings, Vec::<String>::new());
+        created.ok();
+    }
+    for definition in custom_resource_definitions(&options.conversion()) {
+        let path = format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap());
+        let established = eventually("a definition is established", || async {
+            let found = cluster.get(&path).await.ok();
+            let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is = |kind: &str| {
+                conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+            };
+            is("Established").then_some(conditions.clone())
+        });
+        // An API server says there what is wrong with a schema, and takes it all the same.
+        let conditions = established.await;
+        assert!(!conditions.iter().any(|condition| condition["type"] == "NonStructuralSchema"), "{conditions:#?}");
+    }
+    let webhook = run(cluster, &options, listener);
+    let webhooks = Webhooks { options };
+    webhooks.are_known(cluster).await;
+    assert!(webhook.is_ready());
+    // The API server learns of a configuration a moment after it is stored.
+    let bad = json!({"output": {"otlp": {"endpoint": {"value": "a:1"}, "headers": [{"name": "a b", "value": "c"}]}}});
+    let bad = pipeline("TracePipeline", "v1alpha1", "x", &bad);
+    eventually("the API server asks the webhooks", || async {
+        let answer = cluster.try_create(&bad).await;
+        answer.message().contains("is not a header name").then_some(())
+    })
+    .await;
+    webhooks
+}
+
+impl Webhooks {
+    /// Waits until the API server is told of the authority that is in the Secret.
+    async fn are_known(&self, cluster: &Cluster) {
+        let definitions = custom_resource_definitions(&self.options.conversion());
+        let definitions = definitions
+            .iter()
+            .map(|definition| format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap()));
+        let definitions = definitions.map(|path| (path, "/spec/conversion/webhook/clientConfig/caBundle"));
+        let others = CONFIGURATIONS.map(|path| (path.to_owned(), "/webhooks/0/clientConfig/caBundle"));
+        for (path, pointer) in definitions.chain(others) {
+            eventually(&format!("{path} has the authority"), || async {
+                let secret = cluster.get(SECRET).await.body;
+                let found = cluster.get(&path).await.body;
+                let (wanted, found) = (secret.pointer("/data/ca.crt")?, found.pointer(pointer)?);
+                (wanted == found).then_some(())
+            })
+            .await;
+        }
+    }
+}
+
+pub(crate) async fn defaults_are_written(cluster: &Cluster) {
+    let system = json!({"exclude": ["kyma-system", "kube-system", "istio-system"]});
+    let otlp = json!({"endpoint": {"value": "a:1"}});
+    for (kind, spec, pointer, expected) in [
+        ("TracePipeline", json!({"output": {"otlp": otlp}}), "/spec/output/otlp/protocol", json!("grpc")),
+        ("MetricPipeline", json!({"output": {"otlp": otlp}}), "/spec/output/otlp/temporality", json!("preserve")),
+        (
+            "MetricPipeline",
+            json!({"output": {"otlp": otlp}}),
+            "/spec/input",
+            json!({"otlp": {"enabled": true, "namespaces": {}}}),
+        ),
+        (
+            "MetricPipeline",
+            json!({"input": {"istio": {"enabled": true}}, "output": {"otlp": otlp}}),
+            "/spec/input/istio",
+            json!({"enabled": true, "namespaces": system, "diagnosticMetrics": {"enabled": false}, "envoyMetrics": {"enabled": false}}),
+        ),
+        (
+            "LogPipeline",
+            json!({"output": {"otlp": otlp}}),
+            "/spec/input",
+            json!({
+                "runtime": {"enabled": true, "namespaces": system, "keepOriginalBody": true},
+                "otlp": {"enabled": true, "namespaces": {}},
+            }),
+        ),
+        (
+            "LogPipeline",
+            json!({"output": {"http": {"host": {"value": "a"}}}}),
+            "/spec/input",
+            json!({"runtime": {"enabled": true, "namespaces": system, "keepOriginalBody": true}}),
+        ),
+    ] {
+        let object = pipeline(kind, "v1beta1", "defaults", &spec);
+        let created = cluster.create(&object).await.ok();
+        assert_eq!(created.pointer(pointer), Some(&expected), "{created:#}");
+        let again = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"input": {}}});
+        let changed = cluster.send(Method::PATCH, &path(&object), Some(&again)).await.ok();
+        assert_eq!(changed["metadata"]["generation"], created["metadata"]["generation"], "{changed:#}");
+        cluster.send(Method::DELETE, &path(&object), None).await.ok();
+    }
+}
+
+pub(crate) async fn all_that_is_wrong_is_said(cluster: &Cluster) {
+    for version in ["v1beta1", "v1alpha1"] {
+        let spec = json!({
+            "output": {"otlp": {"endpoint": {"value": "a:1"}, "headers": [{"name": "a b", "value": "c"}]}},
+            "filter": [{"conditions": ["no.context == 1"]}],
+        });
+        let answer = cluster.create(&pipeline("TracePipeline", version, "wrong", &spec)).await;
+        assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{}", answer.body);
+        for expected in [
+            "spec.output.otlp.headers[0].name: \"a b\" is not a header name",
+            "spec.filter[0].conditions[0]: OTTL specification is invalid",
+        ] {
+            assert!(answer.message().contains(expected), "{}", answer.body);
+        }
+        let runtime = json!({"enabled": true, "additionalMetrics": ["k8s.pod.uptimes"]});
+        let output = json!({"otlp": {"endpoint": {"value": "a:1"}}});
+        let metrics = json!({"input": {"runtime": runtime}, "output": output});
+        let answer = cluster.create(&pipeline("MetricPipeline", version, "wrong", &metrics)).await;
+        assert!(answer.message().contains("Invalid runtime additional metric: k8s.pod.uptimes"), "{}", answer.body);
+    }
+}
+
+pub(crate) async fn warnings_arrive(cluster: &Cluster) {
+    let http = json!({"output": {"http": {"host": {"value": "a"}}}});
+    let answer = cluster.try_create(&pipeline("LogPipeline", "v1beta1", "x", &http)).await;
+    let expected =
+        "LogPipeline 'x' uses the attribute 'output.http' which is based on the deprecated FluentBit technology stack";
+    assert!(answer.warnings.len() == 1 && answer.warnings[0].contains(expected), "{:?}", answer.warnings);
+
+    let otlp = json!({"output": {"otlp": {"endpoint": {"value": "no-port"}}}});
+    let answer = cluster.try_create(&pipeline("TracePipeline", "v1beta1", "x", &otlp)).await;
+    assert!(
+        answer.warnings[0].starts_with("EndpointInvalid: spec.output.otlp.endpoint.value: "),
+        "{:?}",
+        answer.warnings
+    );
+
+    let older =
+        pipeline("TracePipeline", "v1alpha1", "x", &json!({"output": {"otlp": {"endpoint": {"value": "a:1"}}}}));
+    let expected =
+        "apiVersion: telemetry.kyma-project.io/v1alpha1 is deprecated; expected telemetry.kyma-project.io/v1beta1";
+    assert_eq!(cluster.try_create(&older).await.warnings, [expected]);
+    assert_eq!(cluster.get(&crate::collection(&older)).await.warnings, [expected]);
+}
+
+pub(crate) async fn versions_are_converted(cluster: &Cluster) {
+    let logs = json!({
+        "input": {"application": {"namespaces": {"system": true}}, "otlp": {"disabled": true}},
+        "output": {"otlp": {"endpoint": {"value": "a:1"}}},
+    });
+    let older = pipeline("LogPipeline", "v1alpha1", "older", &logs);
+    let created = cluster.create(&older).await.ok();
+    let newer = cluster.get(&path(&pipeline("LogPipeline", "v1beta1", "older", &Value::Null))).await.ok();
+    assert_eq!(newer["spec"]["input"]["runtime"]["namespaces"], json!({}));
+    assert_eq!(newer["spec"]["input"]["otlp"]["enabled"], json!(false));
+    assert_eq!(cluster.get(&path(&older)).await.ok()["spec"], created["spec"]);
+
+    // What the older version has no words for survives an edit in it.
+    let spec = json!({"output": {"otlp": {"endpoint": {"value": "a:1"}, "compression": "zstd"}}});
+    let newer = pipeline("TracePipeline", "v1beta1", "newer", &spec);
+    let older = pipeline("TracePipeline", "v1alpha1", "newer", &Value::Null);
+    let before = cluster.create(&newer).await.ok();
+    let seen = cluster.get(&path(&older)).await.ok();
+    assert_eq!(seen["spec"]["output"]["otlp"].get("compression"), None, "{seen:#}");
+    cluster.send(Method::PUT, &path(&older), Some(&seen)).await.ok();
+    let after = cluster.get(&path(&newer)).await.ok();
+    assert_eq!(
+        (&after["spec"], &after["metadata"]["annotations"]),
+        (&before["spec"], &before["metadata"]["annotations"])
+    );
+    let edit = json!({"spec": {"output": {"otlp": {"endpoint": {"value": "b:1"}}}}});
+    cluster.send(Method::PATCH, &path(&older), Some(&edit)).await.ok();
+    let after = cluster.get(&path(&newer)).await.ok();
+    assert_eq!(after["spec"]["output"]["otlp"]["endpoint"]["value"], "b:1");
+    assert_eq!(after["spec"]["output"]["otlp"]["compression"], "zstd");
+    // A list is one review.
+    let list = cluster.get(&crate::collection(&older)).await.ok();
+    assert!(list["items"].as_array().unwrap().iter().all(|item| item["apiVersion"] == older["apiVersion"]), "{list:#}");
+}
+
+pub(crate) async fn the_status_is_kept_and_shown(cluster: &Cluster) {
+    let object = pipeline("LogPipeline", "v1beta1", "status", &json!({"output": {"custom": "Name stdout"}}));
+    let created = cluster.create(&object).await.ok();
+    let condition = |kind: &str, status: &str, message: &str| {
+        let (time, generation) = ("2026-06-01T00:00:00Z", 1);
+        json!({"type": kind, "status": status, "reason": "Some", "message": message, "lastTransitionTime": time,
+            "observedGeneration": generation})
+    };
+    let conditions = json!([
+        condition("ConfigurationGenerated", "True", "a"),
+        condition("AgentHealthy", "Unknown", ""),
+        condition("TelemetryFlowHealthy", "False", "b"),
+    ]);
+    let status = json!({"status": {"conditions": conditions, "unsupportedMode": true}});
+    let updated = cluster.send(Method::PATCH, &format!("{}/status", path(&object)), Some(&status)).await.ok();
+    assert_eq!(
+        (&updated["status"], &updated["metadata"]["generation"]),
+        (&status["status"], &created["metadata"]["generation"])
+    );
+
+    for (version, expected) in [
+        ("v1beta1", vec!["Name", "Configuration Generated", "Gateway Healthy", "Agent Healthy", "Flow Healthy", "Age"]),
+        (
+            "v1alpha1",
+            vec![
+                "Name",
+                "Configuration Generated",
+                "Gateway Healthy",
+                "Agent Healthy",
+                "Flow Healthy",
+                "Unsupported Mode",
+                "Age",
+            ],
+        ),
+    ] {
+        let path = path(&pipeline("LogPipeline", version, "status", &Value::Null));
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let table = cluster.send_as(Method::GET, &path, None, "application/json", accept).await.ok();
+        let columns: Vec<_> = table["columnDefinitions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| column["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(columns, expected);
+        assert_eq!(
+            table["rows"][0]["cells"].as_array().unwrap()[1..5],
+            [json!("True"), Value::Null, json!("Unknown"), json!("False")]
+        );
+    }
+    let metadata = json!({"name": "default", "namespace": "kyma-system"});
+    let api_version = "operator.kyma-project.io/v1beta1";
+    let telemetry = json!({"apiVersion": api_version, "kind": "Telemetry", "metadata": metadata, "spec": {}});
+    cluster.create(&telemetry).await.ok();
+    let [grpc, http] = [4317, 4318].map(|port| format!("http://telemetry-otlp.kyma-system:{port}"));
+    let endpoints = json!({"otlp": {"grpc": grpc, "http": http}, "logs": {"grpc": "a"}});
+    let conditions = [condition("LogComponentsHealthy", "True", "a")];
+    let status = json!({"status": {"state": "Ready", "endpoints": endpoints, "conditions": conditions}});
+    let updated = cluster.send(Method::PATCH, &format!("{}/status", path(&telemetry)), Some(&status)).await.ok();
+    assert_eq!(updated["status"], status["status"]);
+    let wrong = json!({"status": {"state": "Fine"}});
+    assert_eq!(cluster.send(Method::PATCH, &format!("{}/status", path(&telemetry)), Some(&wrong)).await.code, 422);
+}
+
+pub(crate) async fn what_is_taken_away_comes_back(cluster: &Cluster, webhooks: &Webhooks) {
+    for path in CONFIGURATIONS {
+        cluster.send(Method::DELETE, path, None).await.ok();
+    }
+    let definition = format!("{DEFINITIONS}/logpipelines.telemetry.kyma-project.io");
+    let without = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
+    cluster.send(Method::PATCH, &definition, Some(&without)).await.ok();
+    webhooks.are_known(cluster).await;
+
+    let before = cluster.get(SECRET).await.ok();
+    cluster.send(Method::DELETE, SECRET, None).await.ok();
+    eventually("there are certificates again", || async {
+        let found = cluster.get(SECRET).await;
+        (found.code == 200 && found.body["data"] != before["data"]).then_some(())
+    })
+    .await;
+    webhooks.are_known(cluster).await;
+    let good = pipeline("TracePipeline", "v1alpha1", "x", &json!({"output": {"otlp": {"endpoint": {"value": "a:1"}}}}));
+    eventually("objects are accepted again", || async { (cluster.try_create(&good).await.code == 201).then_some(()) })
+        .await;
+}
+
+pub(crate) async fn replicas_share_a_certificate(cluster: &Cluster, webhooks: &Webhooks) {
+    let (listener, address) = listen().await;
+    let replica = run(cluster, &webhooks.options, listener);
+    eventually("the replica has a certificate", || async { replica.is_ready().then_some(()) }).await;
+    let secret = cluster.get(SECRET).await.ok();
+    let pem = |key: &str| BASE64_STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
+    let shown = certificate_of(address, &pem("ca.crt")).await;
+    assert_eq!(shown, CertificateDer::from_pem_slice(&pem("tls.crt")).unwrap());
+}
+
+/// The certificate that a server shows to a client that trusts these authorities.
+async fn certificate_of(address: SocketAddr, authorities: &[u8]) -> CertificateDer<'static> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(authorities).map(Result::unwrap));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::from(address.ip());
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].clone()
+}

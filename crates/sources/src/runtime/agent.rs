@@ -1,0 +1,367 @@
+//! Runtime metrics again and again, for as long as a pipeline wants them.
+
+use std::fmt::{self, Write};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{self, JoinHandle};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use weir_engine::{Added, Inlet, InputKind, unix_nanos};
+use weir_plan::{ClusterObject, ClusterState, ObjectState, Plan, ResourceAmounts, RuntimeMetrics, Signal};
+
+use super::client::{AskError, Client, Kubelet, Page};
+use super::draft::{Draft, EstimateTooSmall, REQUEST_BYTES};
+use super::kubelet::{self, Pages};
+use super::{cluster, resource_status};
+use crate::board::TargetBoard;
+use crate::download::clipped;
+use crate::inlet::{Loss, Lost, Made, deliver, reserve};
+
+/// The scopes of metrics, which are those of Kyma's agent and gateway.
+const SCOPE: &str = "io.kyma-project.telemetry/runtime";
+const SCOPE_OF_STATUS: &str = "io.kyma-project.telemetry/kyma";
+
+/// A kubelet has at most so long for a page, and no longer than the interval.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const SUMMARY: &str = "/stats/summary";
+const PODS: &str = "/pods";
+
+/// What is made of an object of a page at most, beside its texts. A container has an object for each thing that is
+/// measured of it.
+const PER_MEASURED: usize = 2 << 10;
+
+/// What is made of an object of the cluster, of a part of it, or of a resource at most, beside its own texts.
+const PER_OBJECT: usize = 4 << 10;
+
+/// So many objects of a cluster become metrics at a time, in one request.
+const OBJECTS_AT_A_TIME: usize = REQUEST_BYTES / PER_OBJECT;
+
+/// What is looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The kubelet of this node.
+    pub kubelet: Option<Kubelet>,
+    /// Whether this process makes the metrics of which a cluster needs one of each: of its objects, and of the status of
+    /// resources.
+    pub of_cluster: bool,
+}
+
+/// Makes runtime metrics until it is stopped.
+#[derive(Debug)]
+pub struct RuntimeAgent {
+    wanted: watch::Sender<Wanted>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What pipelines want, and what there is to tell.
+#[derive(Debug, Clone)]
+struct Wanted {
+    /// Each wish once.
+    wishes: Vec<RuntimeMetrics>,
+    interval: Duration,
+    state: Arc<ClusterState>,
+}
+
+/// One source of metrics.
+#[derive(Debug)]
+enum Source {
+    Kubelet(Box<Watcher>),
+    Cluster,
+}
+
+/// Looks at a source again and again.
+#[derive(Debug)]
+struct Loop {
+    inlet: Inlet,
+    source: Source,
+    /// The log says that metrics were lost.
+    warned_lost: bool,
+}
+
+/// Asks a kubelet.
+#[derive(Debug)]
+struct Watcher {
+    client: Client,
+    url: String,
+    /// Where it is shown how the kubelet is reached.
+    board: TargetBoard,
+}
+
+/// Why there are no metrics of a kubelet.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("the page {0} is not what a kubelet writes: {1}")]
+    Page(&'static str, String),
+    #[error("no room in --memory for what becomes of the pages, up to {0} bytes: give Weir more memory")]
+    NoMemory(usize),
+    #[error(transparent)]
+    Estimate(#[from] EstimateTooSmall),
+    #[error("the pages made their reader fail ({0}): this is a bug in weir")]
+    Work(String),
+}
+
+impl Wanted {
+    fn new(plan: &Plan, state: Arc<ClusterState>) -> Self {
+        let mut wishes: Vec<RuntimeMetrics> = Vec::new();
+        for runtime in plan.pipelines.iter().filter_map(|pipeline| pipeline.input.runtime.as_ref()) {
+            if !wishes.contains(&runtime.metrics) && !runtime.metrics.is_empty() {
+                wishes.push(runtime.metrics);
+            }
+        }
+        Self { wishes, interval: plan.intervals.runtime, state }
+    }
+
+    /// What a node has, if that is known.
+    fn capacity(&self, node: &str) -> ResourceAmounts {
+        let mut nodes = self.state.objects.iter().filter_map(|object| match object {
+            ClusterObject { name, state: ObjectState::Node(state), .. } if name == node => Some(state.capacity),
+            _ => None,
+        });
+        nodes.next().unwrap_or_default()
+    }
+}
+
+impl RuntimeAgent {
+    /// Begins with what the pipelines of this plan want. The board shows how the kubelet is reached.
+    pub fn start(
+        settings: Settings,
+        (plan, state): (&Plan, Arc<ClusterState>),
+        inlet: &Inlet,
+        board: TargetBoard,
+    ) -> Self {
+        let Settings { kubelet, of_cluster } = settings;
+        let (wanted, _) = watch::channel(Wanted::new(plan, state));
+        let kubelet = kubelet.map(|kubelet| {
+            let url = kubelet.url.to_string();
+            Source::Kubelet(Box::new(Watcher { client: Client::new(kubelet), url, board }))
+        });
+        let sources = kubelet.into_iter().chain(of_cluster.then_some(Source::Cluster));
+        let start = |source| {
+            let looking = Loop { inlet: inlet.clone(), source, warned_lost: false };
+            tokio::spawn(looking.run(wanted.subscribe()))
+        };
+        let tasks = sources.map(start).collect();
+        Self { wanted, tasks }
+    }
+
+    /// Goes on with what the pipelines of this plan want.
+    pub fn reload(&self, plan: &Plan, state: Arc<ClusterState>) {
+        self.wanted.send_replace(Wanted::new(plan, state));
+    }
+
+    /// Ends.
+    pub async fn stop(self) {
+        let Self { wanted, tasks } = self;
+        drop(wanted);
+        for task in tasks {
+            // A task that panicked has ended as well.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Loop {
+    async fn run(mut self, mut wanted: watch::Receiver<Wanted>) {
+        let mut every = wanted.borrow_and_update().interval;
+        let mut ticks = ticks(every);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                changed = wanted.changed() => {
+                    let now = wanted.borrow_and_update().interval;
+                    if changed.is_err() {
+                        return;
+                    }
+                    if mem::replace(&mut every, now) != now {
+                        ticks = self::ticks(now);
+                    }
+                    continue;
+                }
+            }
+            let now = wanted.borrow().clone();
+            let deadline = Instant::now() + now.interval;
+            tokio::select! {
+                () = self.look(&now, deadline) => {}
+                () = closed(wanted.clone()) => return,
+            }
+        }
+    }
+
+    /// Makes metrics once. `deadline`: when they are made again.
+    async fn look(&mut self, wanted: &Wanted, deadline: Instant) {
+        let lost = match &mut self.source {
+            Source::Kubelet(watcher) if wanted.wishes.is_empty() => return watcher.board.forget_kubelet(),
+            Source::Kubelet(watcher) => match watcher.look(wanted, &self.inlet, deadline).await {
+                Some(made) => deliver(&self.inlet, made, deadline).await.into_iter().collect(),
+                None => return,
+            },
+            Source::Cluster => look_at_cluster(wanted, &self.inlet, deadline).await,
+        };
+        self.note(&lost);
+    }
+
+    /// Counts what was lost. The log says so when it begins.
+    fn note(&mut self, lost: &[Lost]) {
+        for Lost { why, data_points } in lost {
+            self.inlet.report(|of_all| *of_all.runtime_lost.entry(why.as_str()).or_default() += data_points);
+        }
+        let has_warned = mem::replace(&mut self.warned_lost, !lost.is_empty());
+        let Some(Lost { why, .. }) = lost.last().filter(|_| !has_warned) else { return };
+        match lost.iter().map(|lost| lost.data_points).sum::<u64>() {
+            0 if *why == Loss::NoMemory => tracing::warn!("no room in --memory to make runtime metrics; trying again"),
+            // The log has the error.
+            0 => {}
+            data_points => tracing::warn!(data_points, reason = %why, "runtime metrics were lost"),
+        }
+    }
+}
+
+fn ticks(every: Duration) -> tokio::time::Interval {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
+}
+
+/// Ends when nobody wants anything any more.
+async fn closed(mut wanted: watch::Receiver<Wanted>) {
+    while wanted.changed().await.is_ok() {}
+}
+
+impl Watcher {
+    /// Requests of what the kubelet says now. What goes wrong is in the log, once.
+    async fn look(&mut self, wanted: &Wanted, inlet: &Inlet, deadline: Instant) -> Option<Made> {
+        let patience = PATIENCE.min(wanted.interval);
+        let made = match self.client.pages([SUMMARY, PODS], patience, inlet).await {
+            Ok(pages) => made_of(pages, wanted.clone(), inlet, deadline).await,
+            Err(error) => Err(error.into()),
+        };
+        let url = &self.url;
+        let error = made.as_ref().err().map(ToString::to_string);
+        let before = self.board.note_kubelet(url, error.clone());
+        match (&error, &before) {
+            (Some(error), before) if before.as_ref() != Some(error) => {
+                tracing::warn!(kubelet = url, error, "cannot get runtime metrics from the kubelet; trying again");
+            }
+            (None, Some(_)) => tracing::info!(kubelet = url, "the kubelet answers again"),
+            _ => {}
+        }
+        made.ok()
+    }
+}
+
+/// Requests of the pages of a kubelet, for each wish.
+async fn made_of(
+    [summary, pods]: [Page; 2],
+    wanted: Wanted,
+    inlet: &Inlet,
+    deadline: Instant,
+) -> Result<Made, LookError> {
+    let room = summary.body.len() + PER_MEASURED * kubelet::objects(&summary.body);
+    let work = kubelet::memory(&summary.body) + kubelet::memory(&pods.body) + room * wanted.wishes.len();
+    let permit = reserve(inlet, work, deadline).await.ok_or(LookError::NoMemory(work))?;
+    let done = task::spawn_blocking(move || -> Result<_, LookError> {
+        let now = unix_nanos();
+        let pages = Pages {
+            summary: kubelet::summary(&summary.body)
+                .map_err(|error| LookError::Page(SUMMARY, clipped(&error.to_string())))?,
+            pods: kubelet::pods(&pods.body).map_err(|error| LookError::Page(PODS, clipped(&error.to_string())))?,
+        };
+        let capacity = wanted.capacity(pages.node());
+        let mut requests = Vec::new();
+        for wish in wanted.wishes {
+            let mut draft = Draft::new(SCOPE, wish, now, room);
+            pages.write(&capacity, now, &mut draft)?;
+            requests.extend(draft.finish().into_iter().map(|(added, bytes)| (InputKind::Runtime(wish, added), bytes)));
+        }
+        Ok(requests)
+    });
+    let requests: Vec<(InputKind, Vec<u8>)> = done.await.map_err(|error| LookError::Work(error.to_string()))??;
+    let mut made = Made::new(requests, None, Some(permit));
+    made.pay_no_more();
+    Ok(made)
+}
+
+/// Tells of the objects of the cluster and of the status of resources. Returns what was lost of it.
+async fn look_at_cluster(wanted: &Wanted, inlet: &Inlet, deadline: Instant) -> Vec<Lost> {
+    let (now, state) = (unix_nanos(), &wanted.state);
+    let mut lost = Vec::new();
+    for wish in &wanted.wishes {
+        let (wish, input) = (*wish, |added| InputKind::Runtime(*wish, added));
+        for objects in state.objects.chunks(OBJECTS_AT_A_TIME) {
+            let room: usize = objects.iter().map(size).sum();
+            let fill = |draft: &mut Draft| objects.iter().try_for_each(|object| cluster::write(object, draft));
+            let draft = |room| Draft::new(SCOPE, wish, now, room);
+            lost.extend(tell(inlet, deadline, (room, draft), fill, input).await);
+        }
+    }
+    if inlet.is_open(Signal::Metrics, InputKind::ResourceStatus) {
+        for statuses in state.statuses.chunks(OBJECTS_AT_A_TIME) {
+            let room = statuses.iter().map(|status| size_of_parts(1 + status.conditions.len(), status)).sum();
+            let fill = |draft: &mut Draft| statuses.iter().try_for_each(|of| resource_status::write(of, draft));
+            let draft = |room| Draft::new(SCOPE_OF_STATUS, RuntimeMetrics::default(), now, room);
+            lost.extend(tell(inlet, deadline, (room, draft), fill, |_| InputKind::ResourceStatus).await);
+        }
+    }
+    lost
+}
+
+/// What is made of an object at most.
+pub(super) fn size(object: &ClusterObject) -> usize {
+    let parts = match &object.state {
+        ObjectState::Pod(pod) => 1 + pod.containers.len(),
+        ObjectState::Node(node) => 1 + node.conditions.len(),
+        ObjectState::ResourceQuota { hard, used } => 1 + hard.len() + used.len(),
+        ObjectState::Service(service) => 1 + service.endpoints.len(),
+        _ => 1,
+    };
+    size_of_parts(parts, object)
+}
+
+/// What is made of something with so many parts at most. Each part may have all its texts, an image even twice: as one
+/// and taken apart.
+fn size_of_parts(parts: usize, whole: &impl fmt::Debug) -> usize {
+    parts.saturating_mul(PER_OBJECT + 2 * printed(whole))
+}
+
+/// How long something is when it is printed, which is at least as long as its texts.
+fn printed(whole: &impl fmt::Debug) -> usize {
+    struct Length(usize);
+    impl fmt::Write for Length {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // It never fails.
+    let _ = write!(length, "{whole:?}");
+    length.0
+}
+
+/// Makes requests in a draft with so much room, and offers them. Nobody knows how many data points are lost that were
+/// not made.
+async fn tell(
+    inlet: &Inlet,
+    deadline: Instant,
+    (room, draft): (usize, impl FnOnce(usize) -> Draft),
+    fill: impl FnOnce(&mut Draft) -> Result<(), EstimateTooSmall>,
+    input: impl Fn(Added) -> InputKind,
+) -> Option<Lost> {
+    let Some(permit) = reserve(inlet, room, deadline).await else {
+        return Some(Lost { why: Loss::NoMemory, data_points: 0 });
+    };
+    let mut draft = draft(room);
+    if let Err(error) = fill(&mut draft) {
+        tracing::error!(%error, room, "cannot make metrics of objects of the cluster");
+        return Some(Lost { why: Loss::Bug, data_points: 0 });
+    }
+    let requests = draft.finish().into_iter().map(|(added, bytes)| (input(added), bytes)).collect();
+    let mut made = Made::new(requests, None, Some(permit));
+    made.pay_no_more();
+    deliver(inlet, made, deadline).await
+}

@@ -1,0 +1,255 @@
+//! The task of one target: it waits until the target is due, scrapes it, and does it again.
+
+mod take;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use weir_engine::{Permit, unix_nanos};
+
+use super::{BODY_LIMIT, Order, Shared};
+use crate::board::{Failure, LastScrape};
+use crate::inlet::{Lost, Made, deliver, reserve};
+use crate::scrape::failure::FetchError;
+use crate::scrape::fetch::Limits;
+use crate::scrape::inputs::requests;
+use crate::scrape::page::{LastPage, PageError};
+use crate::scrape::request::{diagnostics, no_diagnostics, request};
+use crate::scrape::schedule::{next_after, offset, until_next};
+use crate::scrape::target::Target;
+
+/// A target has at most so long to answer, as in Prometheus, and no longer than the interval.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pipelines have at least so long to take what came of a scrape, though the next one is due.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why scrapes fail that are not to be blamed on their targets.
+const NO_MEMORY: &str = "no_memory";
+
+/// One target, and what is known of its last page.
+pub(super) struct TargetTask {
+    shared: Arc<Shared>,
+    target: Target,
+    orders: watch::Receiver<Order>,
+    interval: Duration,
+    next: Instant,
+    resource: Vec<u8>,
+    /// Of the last page that came.
+    page_bytes: usize,
+    last_page: LastPage,
+    /// Pays for what is known of it. `None`: nothing is.
+    last_page_permit: Option<Permit>,
+    /// Pays for the target itself.
+    _permit: Permit,
+    /// The log says that pages cannot be remembered.
+    warned_not_remembered: bool,
+}
+
+/// Why a scrape failed.
+#[derive(Debug, thiserror::Error)]
+enum ScrapeError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error(
+        "no room in --memory in time for what becomes of the page, up to {0} bytes: give Weir more memory, or \
+         let the target expose fewer series"
+    )]
+    NoMemory(usize),
+    #[error("the page made its reader fail ({0}): this is a bug in weir")]
+    Work(String),
+}
+
+impl TargetTask {
+    /// `permit` pays for the target itself, until the task has ended.
+    pub(super) fn new(shared: &Arc<Shared>, target: &Target, orders: watch::Receiver<Order>, permit: Permit) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            target: target.clone(),
+            orders,
+            interval: Duration::ZERO,
+            next: Instant::now(),
+            resource: target.resource(),
+            page_bytes: 0,
+            last_page: LastPage::default(),
+            last_page_permit: None,
+            _permit: permit,
+            warned_not_remembered: false,
+        }
+    }
+
+    /// Scrapes until there is another order.
+    pub(super) async fn run(mut self) {
+        while self.wait_until_due().await {
+            self.scrape().await;
+        }
+        if *self.orders.borrow() == Order::EndSeries {
+            self.end_series().await;
+        }
+    }
+
+    /// Waits for the time of the next scrape. Returns whether there is one.
+    async fn wait_until_due(&mut self) -> bool {
+        loop {
+            let Order::Scrape(interval) = *self.orders.borrow_and_update() else { return false };
+            if interval != self.interval {
+                let offset = offset(&self.target.url().to_string());
+                (self.interval, self.next) = (interval, Instant::now() + until_next(offset, interval, unix_nanos()));
+            }
+            self.shared.board.set_next(&self.target, self.next);
+            tokio::select! {
+                () = sleep_until(self.next) => break,
+                changed = self.orders.changed() => if changed.is_err() { return false },
+            }
+        }
+        self.next += next_after(self.next.elapsed(), self.interval);
+        true
+    }
+
+    /// Scrapes once.
+    async fn scrape(&mut self) {
+        let (began, scraped) = (Instant::now(), unix_nanos());
+        let limits = Limits { most: BODY_LIMIT, likely: self.page_bytes, patience: PATIENCE.min(self.interval) };
+        let is_stop = |order: &Order| *order == Order::Stop;
+        let fetched = self.shared.fetcher.fetch(&self.target, limits, &self.shared.pages_part);
+        let Some(fetched) = unless(self.orders.clone(), Order::is_end, fetched).await else { return };
+        let took = began.elapsed();
+        let bytes = fetched.as_ref().map_or(0, |fetched| fetched.body.len());
+        self.page_bytes = if fetched.is_ok() { bytes } else { self.page_bytes };
+        let made = match fetched {
+            Ok(fetched) => {
+                // A page that takes long to read is not waited for.
+                let taken = unless(self.orders.clone(), is_stop, self.take(fetched, scraped)).await;
+                taken.and_then(Result::transpose)
+            }
+            Err(error) => Some(Err(error.into())),
+        };
+        let Some(made) = made else { return };
+        let (taken, failure, metrics) = match made {
+            Ok((taken, metrics)) => (Some(taken), None, Some(metrics)),
+            // Its series are as they were: it is Weir that has no room.
+            Err(error) if error.result() == NO_MEMORY => (None, Some(error.into()), None),
+            Err(error) => {
+                (None, Some(error.into()), self.stale_markers(scraped, Instant::now() + LEAST_PATIENCE).await)
+            }
+        };
+        let sent_markers = failure.is_some() && metrics.is_some();
+        let about = self.about(&diagnostics(took, taken, scraped));
+        // After a target that has not answered in time, it is time already.
+        let until = self.next.max(Instant::now() + LEAST_PATIENCE);
+        let delivered = self.deliver([metrics, Some(about)], until);
+        let Some(lost) = unless(self.orders.clone(), is_stop, delivered).await else { return };
+        if sent_markers && lost.is_some() {
+            self.last_page.mark_stale_again();
+        }
+        self.note(LastScrape {
+            began,
+            took,
+            failure,
+            bytes,
+            taken,
+            lost,
+            is_remembered: self.last_page_permit.is_some(),
+        });
+    }
+
+    /// Says of all series that they have ended, because the target is gone.
+    async fn end_series(&mut self) {
+        let scraped = unix_nanos();
+        let until = Instant::now() + self.interval;
+        let metrics = self.stale_markers(scraped, until).await;
+        let about = self.about(&no_diagnostics(scraped));
+        if let Some(lost) = self.deliver([metrics, Some(about)], until).await {
+            self.shared.board.note_lost(&self.target, lost);
+            self.warn_lost(lost);
+        }
+    }
+
+    /// Returns what was lost.
+    async fn deliver(&self, requests: [Option<Made>; 2], until: Instant) -> Option<Lost> {
+        let mut all = None;
+        for made in requests.into_iter().flatten() {
+            all = Lost::both(all, deliver(&self.shared.inlet, made, until).await);
+        }
+        all
+    }
+
+    fn about(&self, metrics: &[u8]) -> Made {
+        let job = self.target.job();
+        let make = |out: &mut Vec<u8>| out.extend_from_slice(metrics);
+        let (bytes, ()) = request(&self.resource, job.scope(), metrics.len(), make);
+        Made::new(vec![(job.diagnostics(), bytes)], None, None)
+    }
+
+    /// A request with a staleness marker for each series. Waits for memory for it. Without, the next scrape may send them.
+    async fn stale_markers(&mut self, scraped: u64, until: Instant) -> Option<Made> {
+        let job = self.target.job();
+        let permit = reserve(&self.shared.inlet, job.copies() * self.last_page.work_to_mark_stale(), until).await?;
+        let length = self.last_page.length();
+        let (requests, has_markers) =
+            requests(job, &self.resource, length, |out| self.last_page.mark_all_stale(scraped, out));
+        let mut made = Made::new(requests, None, Some(permit));
+        made.pay_no_more();
+        has_markers.ok()?.then_some(made)
+    }
+
+    fn note(&self, scrape: LastScrape) {
+        if let Some(lost) = scrape.lost {
+            self.warn_lost(lost);
+        }
+        let now = scrape.failure.clone();
+        let was_wrong = self.shared.board.note(&self.target, scrape).and_then(|before| before.failure);
+        let url = self.target.url();
+        match (now, was_wrong) {
+            (Some(failure), before) if !before.as_ref().is_some_and(|before| before.is_like(&failure)) => {
+                tracing::warn!(target_url = %url, error = failure.words, "cannot scrape a target; trying again");
+            }
+            (None, Some(_)) => tracing::info!(target_url = %url, "the target can be scraped again"),
+            _ => {}
+        }
+    }
+
+    fn warn_lost(&self, Lost { why, data_points }: Lost) {
+        tracing::warn!(
+            target_url = %self.target.url(),
+            data_points,
+            reason = %why,
+            "data points of a scrape were lost: not every pipeline took them before the next scrape"
+        );
+    }
+}
+
+impl ScrapeError {
+    /// In one word, for metrics.
+    fn result(&self) -> &'static str {
+        match self {
+            Self::Fetch(error) => error.result(),
+            Self::Page(error) => error.result(),
+            Self::NoMemory(_) => NO_MEMORY,
+            Self::Work(_) => "bug",
+        }
+    }
+}
+
+impl From<ScrapeError> for Failure {
+    fn from(error: ScrapeError) -> Self {
+        Self { result: error.result(), words: error.to_string() }
+    }
+}
+
+/// The result of `work`, unless it is not wanted any more.
+async fn unless<T>(
+    mut orders: watch::Receiver<Order>,
+    is_end: impl FnMut(&Order) -> bool,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        _ = orders.wait_for(is_end) => None,
+    }
+}

@@ -1,0 +1,116 @@
+//! From a page to a request, as far as there is memory (SCRAPE-2).
+
+use std::mem;
+use std::sync::Arc;
+
+use tokio::task;
+use weir_engine::Permit;
+
+use super::{ScrapeError, TargetTask, unless};
+use crate::inlet::{Made, reserve_beside};
+use crate::scrape::fetch::Fetched;
+use crate::scrape::inputs::{relabeling, requests};
+use crate::scrape::page::{LastPage, PageError, PageRules, Taken};
+use crate::scrape::scraper::{Order, SAMPLE_LIMIT};
+use crate::scrape::target::Job;
+
+/// A page that is to be taken.
+struct Page {
+    body: Vec<u8>,
+    rules: PageRules,
+    /// In nanoseconds since the epoch.
+    scraped: u64,
+    /// Pays for the body.
+    permit: Permit,
+}
+
+/// How a page is taken. `None`: it is not.
+type Take = fn(&mut LastPage, &Page, &mut Vec<u8>) -> Result<Option<Taken>, PageError>;
+
+impl TargetTask {
+    /// Makes a request of a page, and remembers the page as far as there is room for that. Nothing is made when the target
+    /// is not to be scraped any more.
+    pub(super) async fn take(&mut self, page: Fetched, scraped: u64) -> Result<Option<(Taken, Made)>, ScrapeError> {
+        let Fetched { body, format, permit } = page;
+        let (target_labels, relabel) = (self.target.labels(), relabeling(&self.target));
+        let rules = PageRules { sample_limit: SAMPLE_LIMIT, target_labels, relabel, ..PageRules::of(format) };
+        let page = Arc::new(Page { body, rules, scraped, permit });
+        // Most pages are as they were, and need a small part of the memory that others need.
+        if let Some(bytes) = self.last_page.work_if_same() {
+            let Some(work) = self.reserve(bytes, &page).await? else { return Ok(None) };
+            let take: Take = |last_page, page, out| last_page.take_same(&page.body, &page.rules, page.scraped, out);
+            if let Some(made) = self.make(Arc::clone(&page), work, take).await? {
+                return Ok(Some(made));
+            }
+        }
+        let measured = Arc::clone(&page);
+        let bytes = self.with_last_page(move |last_page| last_page.work(&measured.body, &measured.rules)).await??;
+        let Some(work) = self.reserve(bytes, &page).await? else { return Ok(None) };
+        let take: Take = |last_page, page, out| last_page.take(&page.body, &page.rules, page.scraped, out).map(Some);
+        self.make(page, work, take).await
+    }
+
+    /// Memory for work that takes so much. Waits for it as long as there is time left to offer what is made, a quarter of the
+    /// interval. `None`: the target is not to be scraped any more.
+    async fn reserve(&self, bytes: usize, page: &Page) -> Result<Option<Permit>, ScrapeError> {
+        let bytes = self.target.job().copies().saturating_mul(bytes);
+        let until = self.next.checked_sub(self.interval / 4).unwrap_or(self.next);
+        let permit = reserve_beside(page.permit.bytes(), &self.shared.inlet, bytes, until);
+        let permit = unless(self.orders.clone(), Order::is_end, permit).await;
+        permit.map(|permit| permit.ok_or(ScrapeError::NoMemory(bytes))).transpose()
+    }
+
+    /// Takes a page, for which `work` pays, and remembers it.
+    async fn make(&mut self, page: Arc<Page>, work: Permit, take: Take) -> Result<Option<(Taken, Made)>, ScrapeError> {
+        let (job, resource) = (self.target.job(), self.resource.clone());
+        let made = self.with_last_page(move |last_page| {
+            let length = last_page.length();
+            let (requests, taken) = requests(job, &resource, length, |out| take(last_page, &page, out));
+            // Metrics of proxies may be in several requests.
+            let data_points = last_page.data_points().filter(|_| job != Job::IstioProxies);
+            (taken, Made::new(requests, data_points, Some(work)))
+        });
+        let (taken, mut made) = made.await?;
+        // The work has paid for what is known of the page until now.
+        self.remember();
+        made.pay_no_more();
+        Ok(taken?.map(|taken| (taken, made)))
+    }
+
+    /// Does work with what is known of the page, on a thread for such work.
+    async fn with_last_page<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LastPage) -> T + Send + 'static,
+    ) -> Result<T, ScrapeError> {
+        let mut last_page = mem::take(&mut self.last_page);
+        let done = task::spawn_blocking(move || {
+            let made = work(&mut last_page);
+            (last_page, made)
+        });
+        let (last_page, made) = done.await.map_err(|error| ScrapeError::Work(error.to_string()))?;
+        self.last_page = last_page;
+        Ok(made)
+    }
+
+    /// Keeps what is known of the page if it can be paid for.
+    fn remember(&mut self) {
+        let (bytes, url) = (self.last_page.memory(), self.target.url());
+        if self.last_page_permit.as_ref().is_some_and(|permit| permit.bytes() == bytes + Permit::OVERHEAD_BYTES) {
+            return;
+        }
+        self.last_page_permit = None;
+        self.last_page_permit = self.shared.known_part.try_reserve(bytes);
+        if self.last_page_permit.is_some() {
+            self.warned_not_remembered = false;
+            return;
+        }
+        self.last_page = LastPage::default();
+        if !mem::replace(&mut self.warned_not_remembered, true) {
+            tracing::warn!(
+                target_url = %url,
+                bytes,
+                "no room in --memory to remember a page: its counters begin anew with each scrape, and series that go are not noticed"
+            );
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `weir operator`: options and signals; everything else is in `weir-kubernetes`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use weir_kubernetes::Client;
+use weir_kubernetes::operator::{self, Options, Ports};
+use weir_kubernetes::webhook::{self, Webhook};
+
+use crate::allocator;
+use crate::cli::LogLevel;
+use crate::limits;
+use crate::logging;
+use crate::run::signals::Signals;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir operator --image registry.example.com/weir:1.0                       in a cluster, as its Deployment says
+  weir operator --image weir:dev --kubeconfig ~/.kube/config --no-webhooks  on your machine, for development
+  weir operator --image weir:dev --node-resources '{\"limits\":{\"memory\":\"2Gi\"}}'
+
+Of several operators, one leads, by the Lease cdd7ef0b.kyma-project.io. Its rights are in docs/kubernetes.md.
+
+On SIGTERM or Ctrl-C, the operator gives its Lease back and ends; nodes go on with what they have.";
+
+/// Headings of the options.
+const NODES: &str = "Nodes";
+const LABELS: &str = "Labels and annotations of the DaemonSet and its pods";
+const PORTS: &str = "Ports";
+
+/// CPU and memory of a node: requests are those of the published gateway, and the limit leaves 768 MiB for payloads.
+const RESOURCES: &str = r#"{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"1Gi"}}"#;
+
+/// All nodes: telemetry of a node that is tainted is wanted most.
+const TOLERATIONS: &str = r#"[{"effect":"NoExecute","operator":"Exists"},{"effect":"NoSchedule","operator":"Exists"}]"#;
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct OperatorArgs {
+    /// Where the operator and the nodes live
+    #[arg(long, env = "MANAGER_NAMESPACE", value_name = "NAMESPACE", default_value = "kyma-system", value_parser = NonEmptyStringValueParser::new())]
+    namespace: String,
+    /// How to reach the API server from outside of a cluster
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// What identifies this process among operators; a random number is added
+    #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "weir-operator")]
+    pod_name: String,
+    /// Pipelines of each kind at most: the oldest run [default: no limit]
+    #[arg(long, env = "WEIR_MAX_PIPELINES", value_name = "COUNT")]
+    max_pipelines: Option<usize>,
+    /// Image of the nodes
+    #[arg(long, help_heading = NODES, env = "WEIR_IMAGE", value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
+    image: String,
+    /// Secret to pull the image with; may be given several times
+    #[arg(long, help_heading = NODES, value_name = "NAME")]
+    image_pull_secret_name: Vec<String>,
+    /// ClusterTrustBundle whose certificates backends are verified with, in place of those of the image
+    #[arg(long, help_heading = NODES, value_name = "NAME")]
+    cluster_trust_bundle_name: Option<String>,
+    /// PriorityClass of the nodes
+    #[arg(long, help_heading = NODES, value_name = "NAME", default_value = "telemetry-priority-class-high")]
+    high_priority_class_name: String,
+    /// PriorityClass of Deployments
+    #[arg(long, help_heading = NODES, value_name = "NAME", default_value = "telemetry-priority-class")]
+    normal_priority_class_name: String,
+    /// Directory on each node for what backends have not taken yet
+    #[arg(long, help_heading = NODES, value_name = "DIR", default_value = "/var/lib/telemetry-weir")]
+    data_path: String,
+    /// Resources of the container, as Kubernetes has them
+    #[arg(long, help_heading = NODES, value_name = "JSON", default_value = RESOURCES, value_parser = object)]
+    node_resources: Value,
+    /// Tolerations of the pods, as Kubernetes has them
+    #[arg(long, help_heading = NODES, value_name = "JSON", default_value = TOLERATIONS, value_parser = list)]
+    node_tolerations: Value,
+    /// Label that nodes must have to get a pod; may be given several times
+    #[arg(long, help_heading = NODES, value_name = "KEY=VALUE", value_parser = pair)]
+    node_selector: Vec<(String, String)>,
+    /// Argument for `weir node`; may be given several times
+    #[arg(long, help_heading = NODES, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    node_arg: Vec<String>,
+    /// Label of the DaemonSet; may be given several times, as all of these
+    #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
+    additional_workload_label: Vec<(String, String)>,
+    /// Annotation of the DaemonSet
+    #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
+    additional_workload_annotation: Vec<(String, String)>,
+    /// Label of its pods
+    #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
+    additional_pod_label: Vec<(String, String)>,
+    /// Annotation of its pods
+    #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
+    additional_pod_annotation: Vec<(String, String)>,
+    /// Address of all ports
+    #[arg(long, help_heading = PORTS, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    listen: IpAddr,
+    /// Port of /healthz and /readyz; 0 picks a free one
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = 8081)]
+    health_port: u16,
+    /// Port of /metrics; 0 picks a free one
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = 8080)]
+    metrics_port: u16,
+    /// Port of the webhooks, behind the Service telemetry-manager-webhook
+    #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = webhook::PORT)]
+    webhook_port: u16,
+    /// Serve no webhooks, and leave those of the API server as they are: for development
+    #[arg(long, help_heading = PORTS)]
+    no_webhooks: bool,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) fn run(args: OperatorArgs) -> anyhow::Result<ExitCode> {
+    // One that works, and one that renews the Lease meanwhile.
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let code = runtime.block_on(operate(args));
+    runtime.shutdown_background();
+    code
+}
+
+async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    tokio::spawn(allocator::tidy());
+    // Each Secret that is watched takes a connection.
+    limits::raise_file_limit();
+    let client = weir_kubernetes::client(args.kubeconfig.as_deref()).await?;
+    let ports = Ports {
+        health: Some(SocketAddr::new(args.listen, args.health_port)),
+        metrics: Some(SocketAddr::new(args.listen, args.metrics_port)),
+    };
+    let name = args.pod_name.clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let webhooks = webhooks(&args, client.clone(), async { drop(stopped.await) }).await?;
+    let mut webhooks = tokio::spawn(webhooks);
+    // API servers ask all operators, and only one leads: whoever cannot answer must not stay.
+    let ends = async {
+        tokio::select! {
+            () = signals.next() => {}
+            ended = &mut webhooks => tracing::error!(?ended, "the webhooks ended"),
+        }
+    };
+    operator::run(client, options(args), ports, &name, Box::new(set_log_level), ends).await.context("cannot start")?;
+    if webhooks.is_finished() {
+        bail!("cannot go on without webhooks");
+    }
+    drop(stop);
+    webhooks.await.context("the webhooks panicked: this is a bug in weir, please report it")??;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set_log_level(level: Option<&str>) {
+    logging::set_level(level.and_then(|level| LogLevel::from_str(level, true).ok()));
+}
+
+/// Binds the port of the webhooks; what comes back serves them until `stop` resolves.
+async fn webhooks(
+    args: &OperatorArgs,
+    client: Client,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
+    let listener = if args.no_webhooks {
+        None
+    } else {
+        let address = SocketAddr::new(args.listen, args.webhook_port);
+        Some(TcpListener::bind(address).await.with_context(|| format!("cannot bind {address} for the webhooks"))?)
+    };
+    let options = webhook::Options::in_namespace(&args.namespace);
+    Ok(async move {
+        match listener {
+            Some(listener) => Ok(Webhook::new(options).run(client, listener, stop).await?),
+            None => {
+                stop.await;
+                Ok(())
+            }
+        }
+    })
+}
+
+fn options(args: OperatorArgs) -> Options {
+    let map = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
+    let mut node_selector = map(args.node_selector);
+    node_selector.entry("kubernetes.io/os".to_owned()).or_insert_with(|| "linux".to_owned());
+    Options {
+        namespace: args.namespace,
+        image: args.image,
+        image_pull_secrets: args.image_pull_secret_name,
+        trust_bundle: args.cluster_trust_bundle_name,
+        max_pipelines: args.max_pipelines,
+        high_priority_class: args.high_priority_class_name,
+        normal_priority_class: args.normal_priority_class_name,
+        data_path: args.data_path,
+        resources: args.node_resources,
+        tolerations: args.node_tolerations,
+        node_selector,
+        node_args: args.node_arg,
+        workload_labels: map(args.additional_workload_label),
+        workload_annotations: map(args.additional_workload_annotation),
+        pod_labels: map(args.additional_pod_label),
+        pod_annotations: map(args.additional_pod_annotation),
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn object(text: &str) -> Result<Value, String> {
+    json(text, Value::is_object, "an object")
+}
+
+fn list(text: &str) -> Result<Value, String> {
+    json(text, Value::is_array, "a list")
+}
+
+fn json(text: &str, is_right: fn(&Value) -> bool, expected: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?;
+    if is_right(&value) { Ok(value) } else { Err(format!("expected {expected} of JSON")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_are_wrong_are_refused() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(pair("a").is_err() && pair("=b").is_err());
+        assert!(object(RESOURCES).is_ok() && object("[]").is_err() && object("{").is_err());
+        assert!(list(TOLERATIONS).is_ok() && list("{}").is_err());
+    }
+}

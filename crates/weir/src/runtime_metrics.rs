@@ -1,0 +1,77 @@
+//! Metrics of nodes and workloads as a source of the gateway.
+
+use std::env;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use weir_engine::Inlet;
+use weir_plan::{ClusterState, Plan};
+use weir_sources::runtime::{Kubelet, RuntimeAgent, Settings};
+use weir_sources::scrape::TargetBoard;
+
+use crate::cli::{Role, RunArgs, RuntimeArgs, Switch};
+use crate::container_logs::node_name;
+
+/// Where Kubernetes puts the token of a pod's service account.
+const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// The port that kubelets have, unless somebody changes it.
+const KUBELET_PORT: u16 = 10250;
+
+/// Makes metrics as soon as some pipeline wants them, or there is a status to tell.
+pub(crate) struct RuntimeMetrics {
+    args: Arc<RunArgs>,
+    board: TargetBoard,
+    agent: Option<RuntimeAgent>,
+    /// The log says that there is no kubelet.
+    is_said: bool,
+}
+
+impl RuntimeMetrics {
+    /// `board`: where it is shown how the kubelet is reached.
+    pub(crate) fn new(args: Arc<RunArgs>, board: TargetBoard) -> Self {
+        Self { args, board, agent: None, is_said: false }
+    }
+
+    /// Makes metrics for the pipelines of this plan, which the engine runs.
+    pub(crate) fn make_for(&mut self, plan: &Plan, state: ClusterState, inlet: &Inlet) {
+        let asks = plan.pipelines.iter().any(|pipeline| pipeline.input.runtime.is_some());
+        if !self.args.allows(Role::Metrics) || (!asks && state.statuses.is_empty() && self.agent.is_none()) {
+            return;
+        }
+        let (settings, state) = (settings(&self.args), Arc::new(state));
+        if asks && settings.kubelet.is_none() && !mem::replace(&mut self.is_said, true) {
+            tracing::warn!("metrics of pods and their node are not collected: name a kubelet with --kubelet");
+        }
+        match &self.agent {
+            Some(agent) => agent.reload(plan, state),
+            None => self.agent = Some(RuntimeAgent::start(settings, (plan, state), inlet, self.board.clone())),
+        }
+    }
+
+    /// Ends.
+    pub(crate) async fn stop(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.stop().await;
+        }
+    }
+}
+
+fn settings(args: &RunArgs) -> Settings {
+    let RuntimeArgs { kubelet, kubelet_token, kubelet_ca, cluster_metrics } = &args.runtime;
+    let usual = || format!("https://{}:{KUBELET_PORT}", node_name(args)?).parse().ok();
+    let kubelet = kubelet.clone().or_else(usual).map(|url| Kubelet {
+        url,
+        token: kubelet_token.clone().or_else(service_account_token),
+        ca: kubelet_ca.clone(),
+    });
+    let is_pod = env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty());
+    let of_cluster = cluster_metrics.map_or(!is_pod, |switch| switch == Switch::On);
+    Settings { kubelet, of_cluster }
+}
+
+fn service_account_token() -> Option<PathBuf> {
+    let token = Path::new(SERVICE_ACCOUNT_TOKEN);
+    token.exists().then(|| token.to_owned())
+}

@@ -1,0 +1,224 @@
+//! `weir targets`: how targets are scraped, from the page of a running process.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use weir_loadtest::output::printed;
+
+use crate::security;
+use crate::tables::{bytes, count, table, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir targets                               how the process on this machine scrapes its targets
+  weir targets http://127.0.0.1:55679 --format json | jq -r '.targets[] | select(.state == \"down\") | .error'
+  weir targets --format json | jq -e 'all(.targets[]; .state == \"up\")'    fails when a target is not up
+
+URL is that of the admin port of `weir run`, which is on the loopback address unless --admin-listen says otherwise; use
+`kubectl port-forward` for the one of a pod. SAMPLES are those of the last page, ADDED the series that the page before
+did not have, and LOST the data points that pipelines have not taken since the start.";
+
+/// Where the page is.
+const PATH: &str = "/targets";
+/// A connection, and each read of it, takes at most so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest page that is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TargetsArgs {
+    /// The admin port of a running process
+    #[arg(default_value = "http://127.0.0.1:55679")]
+    url: String,
+    /// How it is shown
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
+    /// A file with the token that the admin port asks for: that of `weir run --admin-token-file`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table, and beneath it what is wrong
+    Text,
+    /// One JSON document, as the page has it
+    Json,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<ExitCode> {
+    let tokens = security::tokens(args.token_file.as_deref(), "--token-file")?;
+    let token = tokens.first().map(|token| token.reveal());
+    let page = get(&args.url, token).with_context(|| format!("cannot read the targets of {}", args.url))?;
+    let found: Option<Value> = serde_json::from_slice(&page).ok().filter(|page: &Value| page["targets"].is_array());
+    let found = found.with_context(|| format!("{} shows no targets: is it the admin port?", args.url))?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    printed(match args.format {
+        Format::Text => text(&mut out, &found),
+        Format::Json => out.write_all(&page).and_then(|()| out.flush()),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of the process whose admin port is at this address. In HTTP/1.0, so that the answer ends with the connection.
+fn get(url: &str, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
+    let address = url.strip_prefix("http://").unwrap_or(url);
+    let address = address.trim_end_matches('/').trim_end_matches(PATH);
+    if address.contains('/') || !address.contains(':') {
+        bail!("write it as http://HOST:PORT, with the port of --admin-port");
+    }
+    let found = address.to_socket_addrs()?.next().ok_or_else(|| anyhow!("{address} has no address"))?;
+    let mut stream = TcpStream::connect_timeout(&found, PATIENCE)
+        .with_context(|| format!("nothing answers at {address}: is it the admin port of a running `weir run`?"))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut request = format!("GET {PATH} HTTP/1.0\r\nhost: {address}\r\n");
+    if let Some(token) = token {
+        let _ = write!(request, "authorization: Bearer {token}\r\n");
+    }
+    stream.write_all(format!("{request}\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut answer)?;
+    body(&answer)
+}
+
+/// The body of an answer that is OK.
+fn body(answer: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer is not HTTP")?;
+    let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    match status {
+        "200" => Ok(body.to_vec()),
+        "401" => bail!("it wants a token: name the file with it with --token-file"),
+        "404" => bail!("it has no page {PATH}: is it the admin port?"),
+        _ => bail!("it answered {status}: {}", String::from_utf8_lossy(body).trim_end()),
+    }
+}
+
+fn text(out: &mut impl Write, page: &Value) -> io::Result<()> {
+    let list = |name: &str| page[name].as_array().cloned().unwrap_or_default();
+    let (targets, dropped) = (list("targets"), list("dropped"));
+    let of_state = |state: &str| targets.iter().filter(|target| target["state"] == state).count();
+    let (up, down, waiting) = (of_state("up"), of_state("down"), of_state("waiting"));
+    let not_scraped = dropped.len() as u64 + page["dropped_not_shown"].as_u64().unwrap_or_default();
+    let all = count(targets.len() as u64, "target");
+    writeln!(out, "{all}: {up} up, {down} down, {waiting} waiting; {not_scraped} more are not scraped")?;
+    if !targets.is_empty() {
+        let head = ["target", "job", "state", "samples", "added", "bytes", "took", "ago", "lost"];
+        table(out, head, targets.iter().map(row))?;
+    }
+    let said = |target: &Value, what: &str| target[what].as_str().map(ToOwned::to_owned);
+    for (what, title) in [("error", "Down:"), ("lost", "Lost:")] {
+        let wrong: Vec<_> =
+            targets.iter().filter_map(|target| Some((words(target, "url"), said(target, what)?))).collect();
+        lines(out, title, wrong.into_iter())?;
+    }
+    let why = dropped.iter().map(|target| (words(target, "target"), words(target, "reason")));
+    lines(out, "Not scraped:", why)?;
+    let kubelet = page.get("kubelet").map(|kubelet| (words(kubelet, "url"), reached(kubelet)));
+    lines(out, "Kubelet, for runtime metrics:", kubelet.into_iter())?;
+    out.flush()
+}
+
+/// How the kubelet is reached.
+fn reached(kubelet: &Value) -> String {
+    let ago = |what: &str| time(Duration::from_secs_f64(kubelet[what].as_f64().unwrap_or_default()).as_secs());
+    let (state, asked, since) = (words(kubelet, "state"), ago("seconds_ago"), ago("since_seconds"));
+    let error = kubelet["error"].as_str().map_or_else(String::new, |error| format!(": {error}"));
+    format!("{state} for {since}, asked {asked} ago{error}")
+}
+
+/// A heading and a line for each of those who have something to say.
+fn lines(out: &mut impl Write, title: &str, all: impl Iterator<Item = (String, String)>) -> io::Result<()> {
+    let mut all = all.peekable();
+    if all.peek().is_some() {
+        writeln!(out, "\n{title}")?;
+    }
+    all.try_for_each(|(who, why)| writeln!(out, "  {who}: {why}"))
+}
+
+fn row(target: &Value) -> [String; 9] {
+    let number = |what: &str| target[what].as_u64();
+    let shown = |what: &str| number(what).map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let seconds = |what: &str| target[what].as_f64();
+    let took = seconds("took_seconds").map_or_else(|| "-".to_owned(), |seconds| format!("{:.0}ms", seconds * 1000.0));
+    let ago = seconds("seconds_ago").map_or_else(|| "-".to_owned(), |ago| time(Duration::from_secs_f64(ago).as_secs()));
+    [
+        words(target, "url"),
+        words(target, "job"),
+        words(target, "state"),
+        shown("samples"),
+        shown("series_added"),
+        number("bytes").map_or_else(|| "-".to_owned(), bytes),
+        took,
+        ago,
+        shown("lost_data_points"),
+    ]
+}
+
+fn words(of: &Value, what: &str) -> String {
+    of[what].as_str().unwrap_or("-").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_stands_beneath_the_table() {
+        let up = json!({"job": "static", "url": "http://a/m", "state": "up", "samples": 7, "series_added": 1,
+            "bytes": 2048, "took_seconds": 0.0123, "seconds_ago": 61.5, "lost_data_points": 0});
+        let down = json!({"job": "static", "url": "http://b/m", "state": "down", "error": "answered 404",
+            "lost_data_points": 3, "lost": "3 data points: no room"});
+        let waiting = json!({"job": "static", "url": "http://c/m", "state": "waiting", "lost_data_points": 0});
+        let dropped = json!([{"job": "pods", "target": "shop/orders", "reason": "the port is 0"}]);
+        let kubelet = json!({"url": "https://node:10250", "state": "down", "error": "answered 401", "seconds_ago": 7.5,
+            "since_seconds": 127.5});
+        let page = json!({"targets": [up, down, waiting], "dropped": dropped, "dropped_not_shown": 2,
+            "kubelet": kubelet});
+        let mut out = Vec::new();
+        text(&mut out, &page).unwrap();
+        let expected = "\
+3 targets: 1 up, 1 down, 1 waiting; 3 more are not scraped
+
+TARGET         JOB    STATE  SAMPLES  ADDED    BYTES  TOOK    AGO  LOST
+http://a/m  static       up        7      1  2.0 KiB  12ms  1m01s     0
+http://b/m  static     down        -      -        -     -      -     3
+http://c/m  static  waiting        -      -        -     -      -     0
+
+Down:
+  http://b/m: answered 404
+
+Lost:
+  http://b/m: 3 data points: no room
+
+Not scraped:
+  shop/orders: the port is 0
+
+Kubelet, for runtime metrics:
+  https://node:10250: down for 2m07s, asked 7s ago: answered 401
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn answers_that_are_no_page_say_what_to_do() {
+        let said = |answer: &[u8]| body(answer).unwrap_err().to_string();
+        assert_eq!(body(b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}").unwrap(), b"{}");
+        assert!(said(b"HTTP/1.1 401 Unauthorized\r\n\r\n").contains("--token-file"));
+        assert!(said(b"HTTP/1.1 404 Not Found\r\n\r\n").contains("admin port"));
+        assert_eq!(said(b"HTTP/1.1 503 Busy\r\n\r\ntry again\n"), "it answered 503: try again");
+        assert_eq!(said(b"220 mail"), "the answer is not HTTP");
+        assert!(get("https://localhost:1/x", None).unwrap_err().to_string().contains("http://HOST:PORT"));
+    }
+}

@@ -1,0 +1,65 @@
+"""A cluster that `cluster.sh` runs, as tests see it: kubectl, files of nodes, and waiting for what becomes true."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+Object = dict[str, object]
+
+_HERE = Path(__file__).parent
+_CACHE = Path(os.environ.get("WEIR_CLUSTER_CACHE", _HERE / ".cache"))
+_POLL_S = 0.1
+
+
+def wait_until(condition: Callable[[], T], what: str, deadline_s: float = 60.0) -> T:
+    """Polls until `condition` returns something true and returns that."""
+    end = time.monotonic() + deadline_s
+    while not (result := condition()):
+        assert time.monotonic() < end, f"not within {deadline_s:.0f} s: {what} (last: {result!r})"
+        time.sleep(_POLL_S)
+    return result
+
+
+class Cluster:
+    """One cluster, with a state directory of its own."""
+
+    def __init__(self, state: Path):
+        self.state = state
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.state / "kubeconfig"
+
+    def run(self, *arguments: str | Path) -> str:
+        """A command of cluster.sh."""
+        return _run([_HERE / "cluster.sh", *arguments], env={**os.environ, "WEIR_CLUSTER_STATE": str(self.state)})
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        return _run([_CACHE / "bin/kubectl", "--kubeconfig", self.kubeconfig, *arguments], stdin=stdin)
+
+    def get(self, *arguments: str) -> Object:
+        return json.loads(self.kubectl("get", "--output=json", *arguments))
+
+    def apply(self, *objects: Object) -> None:
+        documents = {"apiVersion": "v1", "kind": "List", "items": objects}
+        self.kubectl("apply", "--filename=-", stdin=json.dumps(documents))
+
+    def wait_for(self, kind_and_name: str, condition: str, namespace: str = "default", deadline_s: int = 60) -> None:
+        """Waits for what `kubectl wait --for` knows, like `condition=Ready`."""
+        options = (f"--for={condition}", f"--namespace={namespace}", f"--timeout={deadline_s}s")
+        self.kubectl("wait", kind_and_name, *options)
+
+    def file(self, node: str, path: str) -> Path:
+        """A file of a node, seen from this machine."""
+        return self.state / node / "root" / path.lstrip("/")
+
+
+def _run(command: list[str | Path], stdin: str | None = None, env: dict[str, str] | None = None) -> str:
+    ended = subprocess.run([str(word) for word in command], input=stdin, env=env, capture_output=True, text=True)
+    assert ended.returncode == 0, f"{command} ended with {ended.returncode}: {ended.stderr}{ended.stdout}"
+    return ended.stdout

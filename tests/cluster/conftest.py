@@ -1,0 +1,35 @@
+"""A cluster for all tests of a run."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster
+
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.run("up", "2")
+        yield cluster
+    finally:
+        cluster.run("down")
+
+
+@pytest.fixture(scope="session")
+def weir_image(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of an image of the binary under test, which every node has."""
+    binary = os.environ.get("WEIR")
+    assert binary, "set WEIR to the weir binary, or use tests/cluster/run.sh"
+    name, file = "weir.test/weir:1", tmp_path_factory.mktemp("image") / "weir.tar"
+    subprocess.run([_ROOT / "deploy/image/build.sh", binary, file, name], check=True)
+    assert file.stat().st_size < 40_000_000
+    cluster.run("load-image", file)
+    return name

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs the tests that need a cluster. Arguments go to pytest.
+# WEIR=PATH tests that binary; otherwise target/release/weir is built and tested.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+readonly here root
+
+"$here/build.sh"
+"$root/tests/interop/setup.sh" python
+if [[ -z "${WEIR:-}" ]]; then
+    (cd "$root" && cargo build --release --locked -p weir)
+    WEIR="${CARGO_TARGET_DIR:-$root/target}/release/weir"
+fi
+[[ -x "$WEIR" ]] || { echo "tests/cluster/run.sh: WEIR=$WEIR is not an executable file" >&2; exit 1; }
+WEIR=$(realpath "$WEIR")
+export WEIR PYTHONDONTWRITEBYTECODE=1
+cd "$here"
+exec "$root/.venv/bin/python" -m pytest "$@"
