@@ -252,7 +252,9 @@ impl Gateway {
             tokio::join!(self.engine.shutdown(hurry.clone()), is_done_within(patience, hurry, agents));
         stopped.books.iter().for_each(report);
         if !have_ended {
-            tracing::warn!("the end of reading was not waited for: some lines of containers may be sent again");
+            tracing::warn!(
+                "the end of reading was not waited for: lines of containers may be sent again, and scrapes that were under way are missing"
+            );
         }
         if !stopped.in_order {
             bail!("ended by a second signal before everything under way was finished");
