@@ -48,7 +48,7 @@ const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Scraper {
     shared: Arc<Shared>,
     running: HashMap<Target, Running>,
-    /// Those whose targets were removed. They end their series and themselves, before the next scrape would be.
+    /// Those whose targets were removed. They end their series and themselves, within an interval or ten seconds.
     leaving: HashMap<Target, JoinHandle<()>>,
     survey: JoinHandle<()>,
     node_name: Option<String>,

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pipelines have at least so long to take what came of a scrape, though the next one is due.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The same for the end of all series, after which nothing comes. A target that comes back waits so long at most.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Why scrapes fail that are not to be blamed on their targets.
 const NO_MEMORY: &str = "no_memory";
 
@@ -170,7 +173,7 @@ impl TargetTask {
     /// Says of all series that they have ended, because the target is gone.
     async fn end_series(&mut self) {
         let scraped = unix_nanos();
-        let until = Instant::now() + self.interval;
+        let until = Instant::now() + self.interval.max(LAST_PATIENCE);
         let markers = self.stale_markers(scraped, until).await;
         let data_points = self.last_page.data_points().unwrap_or_default();
         let unsaid = markers.as_ref().err().map(|why| Lost { why: *why, data_points });
