@@ -233,6 +233,15 @@ fn validity(der: &CertificateDer<'_>) -> Option<(SystemTime, SystemTime)> {
     Some((UNIX_EPOCH + validity.not_before.to_unix_duration(), UNIX_EPOCH + validity.not_after.to_unix_duration()))
 }
 
+/// Whom each certificate of a text certifies, and until when.
+pub(crate) fn subjects(pem: &str) -> Vec<(String, SystemTime)> {
+    let subject = |der: &CertificateDer<'_>| {
+        let certificate = x509_cert::Certificate::from_der(der).ok()?;
+        Some((certificate.tbs_certificate().subject().to_string(), validity(der)?.1))
+    };
+    certificates(pem).iter().filter_map(subject).collect()
+}
+
 /// What an authority is called, if it has one of our names.
 fn common_name(der: &CertificateDer<'_>) -> Option<String> {
     let certificate = x509_cert::Certificate::from_der(der).ok()?;

@@ -21,6 +21,9 @@ pub enum ClientError {
     /// The process is not in a cluster.
     #[error("this is no pod of a cluster: {0}; name a kubeconfig with --kubeconfig")]
     NotInCluster(kube::config::InClusterError),
+    /// Neither a kubeconfig nor a cluster is known.
+    #[error("cannot find a cluster: {0}; name a kubeconfig with --kubeconfig")]
+    NoCluster(kube::config::InferConfigError),
     /// Certificates or the like.
     #[error("cannot make a client for the API server: {0}")]
     Client(kube::Error),
@@ -32,7 +35,7 @@ pub enum ClientError {
 /// # Errors
 /// When it is not known where the API server is, or how to speak with it.
 pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
-    let mut config = match kubeconfig {
+    let config = match kubeconfig {
         Some(path) => {
             let wrong = |error| ClientError::Kubeconfig(path.display().to_string(), error);
             let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
@@ -40,6 +43,21 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
         }
         None => Config::incluster().map_err(ClientError::NotInCluster)?,
     };
+    limited(config)
+}
+
+/// The same for a command of a person: without a kubeconfig, it is the one that kubectl would use.
+///
+/// # Errors
+/// When it is not known where the API server is, or how to speak with it.
+pub async fn client_of_user(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
+    match kubeconfig {
+        Some(_) => client(kubeconfig).await,
+        None => limited(Config::infer().await.map_err(ClientError::NoCluster)?),
+    }
+}
+
+fn limited(mut config: Config) -> Result<Client, ClientError> {
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;

@@ -9,9 +9,10 @@
 pub mod admission;
 pub mod certificates;
 mod client;
+pub mod doctor;
 pub mod lease;
 pub mod operator;
 pub mod webhook;
 
-pub use client::{ClientError, client};
+pub use client::{ClientError, client, client_of_user};
 pub use kube::Client;

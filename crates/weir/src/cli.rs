@@ -114,6 +114,8 @@ pub(crate) enum Command {
     Load(weir_loadtest::load::LoadArgs),
     /// Run the load tests of the published KPIs against this gateway, and against a peer
     Loadtest(weir_loadtest::scenario::LoadtestArgs),
+    /// Look at a cluster where Weir is installed: what is wrong, and everything that is known about it
+    Doctor(crate::doctor::DoctorArgs),
     /// Run in a cluster: make its nodes do what its pipelines say, and say in their status how they stand (being built)
     Operator(crate::operator::OperatorArgs),
     /// Give a directory to a user: what the first container of a node's pod does

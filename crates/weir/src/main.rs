@@ -11,6 +11,7 @@ mod container_logs;
 mod convert;
 mod crds;
 mod data_dir;
+mod doctor;
 mod findings;
 mod journal;
 mod limits;
@@ -65,6 +66,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Journal(args) => journal::run(&args),
         Command::Logs(args) => logs::run(&args),
         Command::Targets(args) => targets::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Operator(args) => operator::run(args),
         Command::Own(args) => own::run(&args),
         Command::Sink(args) => {

@@ -1,12 +1,12 @@
 //! What talks: watches, requests, and the loop between them. It decides nothing but when to try again.
 
-mod api;
+pub(crate) mod api;
 mod apply;
 mod ask;
 mod pages;
 mod reconcile;
 mod secrets;
-mod trim;
+pub(crate) mod trim;
 mod watch;
 mod world;
 

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Timeout,
     #[error("{}", said(.0))]
@@ -40,21 +40,21 @@ impl Trouble {
         }
     }
 
-    pub(super) fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
     /// Fields that can never change are others.
-    pub(super) fn is_invalid(&self) -> bool {
+    pub(crate) fn is_invalid(&self) -> bool {
         self.code() == Some(422)
     }
 
-    pub(super) fn is_forbidden(&self) -> bool {
+    pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self.code(), Some(401 | 403))
     }
 
     /// How long the API server wants to be left alone.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Api(kube::Error::Api(status)) = self else { return None };
         let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
         let is_throttled = matches!(status.code, 429 | 503);
@@ -63,18 +63,18 @@ impl Trouble {
 }
 
 /// Waits for a request, but not for ever.
-pub(super) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
+pub(crate) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
     Ok(timeout(PATIENCE, asked).await.map_err(|_| Trouble::Timeout)??)
 }
 
 /// What the client needs to know of a kind.
-pub(super) fn resource((api_version, kind): Kind) -> ApiResource {
+pub(crate) fn resource((api_version, kind): Kind) -> ApiResource {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &kinds::plural(kind))
 }
 
 /// Where an object is.
-pub(super) fn api_of(client: &Client, key: &ObjectKey) -> Api<DynamicObject> {
+pub(crate) fn api_of(client: &Client, key: &ObjectKey) -> Api<DynamicObject> {
     let resource = resource((key.api_version, key.kind));
     match &key.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),

@@ -19,7 +19,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// A custom resource, without what others keep in its metadata.
-pub(super) fn resource(object: DynamicObject) -> Value {
+pub(crate) fn resource(object: DynamicObject) -> Value {
     let DynamicObject { types, metadata, data } = object;
     let (api_version, kind) = types.map(|types| (types.api_version, types.kind)).unwrap_or_default();
     let annotations = metadata.annotations.unwrap_or_default().into_iter().filter(|(key, _)| key != LAST_APPLIED);
@@ -51,17 +51,17 @@ pub(super) fn resource(object: DynamicObject) -> Value {
 }
 
 /// The overrides of the ConfigMap.
-pub(super) fn overrides(map: ConfigMap) -> Option<String> {
+pub(crate) fn overrides(map: ConfigMap) -> Option<String> {
     map.data?.remove("overrides")
 }
 
 /// The values of a Secret in base64, as documents have them.
-pub(super) fn values(secret: Secret) -> BTreeMap<String, String> {
+pub(crate) fn values(secret: Secret) -> BTreeMap<String, String> {
     let data = secret.data.unwrap_or_default().into_iter();
     data.map(|(key, value)| (key, BASE64_STANDARD.encode(value.0))).collect()
 }
 
-pub(super) fn daemon_set(daemon_set: DaemonSet) -> Option<DaemonSetStatus> {
+pub(crate) fn daemon_set(daemon_set: DaemonSet) -> Option<DaemonSetStatus> {
     // One that is going is none.
     if daemon_set.metadata.deletion_timestamp.is_some() {
         return None;
@@ -77,7 +77,7 @@ pub(super) fn daemon_set(daemon_set: DaemonSet) -> Option<DaemonSetStatus> {
 }
 
 /// A pod, with what keeps it from being well.
-pub(super) fn pod(pod: Pod) -> PodState {
+pub(crate) fn pod(pod: Pod) -> PodState {
     let spec = pod.spec.unwrap_or_default();
     let status = pod.status.unwrap_or_default();
     let ready = condition(&status, "Ready").is_some_and(|(status, _)| status == "True");

@@ -1,0 +1,248 @@
+//! Asks the API server for everything that the report tells. What cannot be read is noted, and nothing waits for ever.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::{StreamExt, stream};
+use http::Request;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DynamicObject, ListParams, LogParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{CertificateSeen, Examination, Options, Part, PodSeen, Resource};
+use crate::certificates;
+use crate::operator::names::{self, METRICS_PORT};
+use crate::operator::object::kinds::{self, Kind};
+use crate::operator::object::{ObjectKey, generation, name, text};
+use crate::operator::references;
+use crate::operator::shell::api::{Trouble, api_of, request, resource};
+use crate::operator::shell::trim;
+
+/// A page of a node that takes longer is not waited for.
+const PAGE_PATIENCE: Duration = Duration::from_secs(5);
+/// Pods that are asked at the same time.
+const AT_ONCE: usize = 16;
+/// Of a log and of events, so many lines are kept.
+const MOST_LINES: usize = 20;
+
+/// The label of the operator's pods.
+const OPERATOR: &str = "telemetry-manager";
+
+/// Looks at a cluster.
+pub async fn look(client: &Client, options: &Options) -> Examination {
+    let mut look = Look { client, options, unread: Vec::new() };
+    let api_server = look.version().await;
+    let mut resources = Vec::new();
+    let mut pipelines = Vec::new();
+    for kind in [kinds::TRACE_PIPELINE, kinds::METRIC_PIPELINE, kinds::LOG_PIPELINE, kinds::TELEMETRY] {
+        for object in look.list(kind, None, None).await {
+            resources.push(as_seen(kind.1, &object));
+            if kind != kinds::TELEMETRY {
+                pipelines.push(object);
+            }
+        }
+    }
+    let pods = look.pods().await;
+    let revision = look.revision().await;
+    let leader = look.leader().await;
+    let certificates = look.certificates(&pipelines).await;
+    let events = look.events().await;
+    let (namespace, unread) = (options.namespace.clone(), look.unread);
+    let now = SystemTime::now();
+    Examination { now, namespace, api_server, resources, pods, revision, leader, certificates, events, unread }
+}
+
+/// A pipeline or a Telemetry, as far as it is told of.
+pub(super) fn as_seen(kind: &str, object: &Value) -> Resource {
+    let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
+    let name = match text(object, "/metadata/namespace") {
+        Some(namespace) => format!("{namespace}/{}", name(object)),
+        None => name(object).to_owned(),
+    };
+    Resource {
+        kind: kind.to_owned(),
+        name,
+        generation: generation(object),
+        state: text(object, "/status/state").map(str::to_owned),
+        conditions: serde_json::from_value(conditions).unwrap_or_default(),
+    }
+}
+
+/// Lines of a log that warn. Those of the operator and the nodes are JSON with a level; anything else, such as a panic,
+/// is told, too.
+pub(super) fn warnings(log: &str) -> Vec<String> {
+    let warns = |line: &&str| {
+        let level = serde_json::from_str::<Value>(line).ok().and_then(|line| Some(line["level"].as_str()?.to_owned()));
+        !line.trim().is_empty() && level.is_none_or(|level| matches!(level.as_str(), "WARN" | "ERROR"))
+    };
+    let all: Vec<&str> = log.lines().filter(warns).collect();
+    all[all.len().saturating_sub(MOST_LINES)..].iter().map(|line| (*line).to_owned()).collect()
+}
+
+struct Look<'a> {
+    client: &'a Client,
+    options: &'a Options,
+    unread: Vec<String>,
+}
+
+impl Look<'_> {
+    /// What was asked for, unless it could not be read.
+    fn or_note<T>(&mut self, what: &str, result: Result<T, Trouble>) -> Option<T> {
+        result.inspect_err(|trouble| self.unread.push(format!("{what}: {trouble}"))).ok()
+    }
+
+    async fn version(&mut self) -> Option<String> {
+        let version = request(self.client.apiserver_version()).await;
+        Some(self.or_note("the version of the API server", version)?.git_version)
+    }
+
+    async fn list(&mut self, kind: Kind, namespace: Option<&str>, labels: Option<&str>) -> Vec<Value> {
+        let resource = resource(kind);
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let params = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
+        let listed = request(api.list(&params)).await;
+        let listed = self.or_note(&kinds::plural(kind.1), listed);
+        listed.into_iter().flat_map(|list| list.items).map(|object| json!(object)).collect()
+    }
+
+    async fn get(&mut self, what: &str, key: &ObjectKey) -> Option<Value> {
+        let got = request(api_of(self.client, key).get_opt(&key.name)).await;
+        Some(json!(self.or_note(what, got)??))
+    }
+
+    async fn pods(&mut self) -> Vec<PodSeen> {
+        let mut pods = Vec::new();
+        for (part, name) in [(Part::Operator, OPERATOR), (Part::Node, names::NODE)] {
+            let labels = format!("{}={name}", names::NAME_LABEL);
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.options.namespace);
+            let listed = request(api.list(&ListParams::default().labels(&labels))).await;
+            let listed = self.or_note("pods", listed);
+            pods.extend(listed.into_iter().flat_map(|list| list.items).map(|pod| pod_of(part, pod)));
+        }
+        let looked = stream::iter(pods).map(|pod| self.with_page_and_log(pod)).buffered(AT_ONCE);
+        let looked: Vec<(PodSeen, Vec<String>)> = looked.collect().await;
+        looked
+            .into_iter()
+            .map(|(pod, mut unread)| {
+                self.unread.append(&mut unread);
+                pod
+            })
+            .collect()
+    }
+
+    /// Reads the page and the log of a pod.
+    async fn with_page_and_log(&self, mut pod: PodSeen) -> (PodSeen, Vec<String>) {
+        let mut unread = Vec::new();
+        if pod.part == Part::Node && pod.ready {
+            match timeout(PAGE_PATIENCE, self.page(&pod.name)).await {
+                Ok(Ok(page)) => pod.page = Some(page),
+                Ok(Err(error)) => unread.push(format!("the page /node of pod {}: {error}", pod.name)),
+                Err(_) => unread.push(format!("the page /node of pod {}: no answer in time", pod.name)),
+            }
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.options.namespace);
+        let params = LogParams { tail_lines: Some(self.options.log_lines), ..LogParams::default() };
+        match request(api.logs(&pod.name, &params)).await {
+            Ok(log) => pod.log = warnings(&log),
+            Err(trouble) => unread.push(format!("the log of pod {}: {trouble}", pod.name)),
+        }
+        (pod, unread)
+    }
+
+    /// By way of the API server, which reaches pods that whoever runs this does not.
+    async fn page(&self, pod: &str) -> Result<Value, String> {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}:{METRICS_PORT}/proxy/node", self.options.namespace);
+        let asked = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        let page = self.client.request_text(asked).await.map_err(|error| error.to_string())?;
+        serde_json::from_str(&page).map_err(|error| error.to_string())
+    }
+
+    async fn revision(&mut self) -> Option<String> {
+        let key = ObjectKey::cluster(kinds::SECRET, names::CONFIGURATION).within(&self.options.namespace);
+        let secret = self.get("the Secret telemetry-node", &key).await?;
+        secret["metadata"]["annotations"][names::REVISION].as_str().map(str::to_owned)
+    }
+
+    async fn leader(&mut self) -> Option<String> {
+        let key = ObjectKey::cluster(("coordination.k8s.io/v1", "Lease"), names::LEASE).within(&self.options.namespace);
+        let lease = self.get("the Lease of the operator", &key).await?;
+        text(&lease, "/spec/holderIdentity").filter(|holder| !holder.is_empty()).map(str::to_owned)
+    }
+
+    /// Those of Secrets that pipelines refer to. Keys that have none are passed over.
+    async fn certificates(&mut self, pipelines: &[Value]) -> Vec<CertificateSeen> {
+        let mut all = Vec::new();
+        for pipeline in pipelines {
+            let of = format!("{} {}", text(pipeline, "/kind").unwrap_or_default(), name(pipeline));
+            for (secret, keys) in references::of(pipeline) {
+                let shown = format!("the Secret {}/{}", secret.namespace, secret.name);
+                let key = ObjectKey::cluster(kinds::SECRET, &secret.name).within(&secret.namespace);
+                let found = self.get(&shown, &key).await.unwrap_or_default();
+                for key in keys {
+                    let value = found["data"][&key].as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
+                    let pem = value.and_then(|value| String::from_utf8(value).ok()).unwrap_or_default();
+                    let what = format!("{of}, key {key} of {shown}");
+                    let of_pem = certificates::subjects(&pem).into_iter();
+                    all.extend(of_pem.map(|(subject, ends)| CertificateSeen { what: what.clone(), subject, ends }));
+                }
+            }
+        }
+        all
+    }
+
+    /// Warnings about anything in the namespace and about pipelines.
+    async fn events(&mut self) -> Vec<String> {
+        let namespaces = [self.options.namespace.as_str(), "default"];
+        let mut lines = Vec::new();
+        for namespace in namespaces {
+            for event in self.list(("v1", "Event"), Some(namespace), None).await {
+                let object = &event["involvedObject"];
+                let kind = object["kind"].as_str().unwrap_or_default();
+                let is_ours = namespace != "default" || kind.ends_with("Pipeline") || kind == "Telemetry";
+                if is_ours && event["type"] == "Warning" {
+                    lines.push(event_line(&event));
+                }
+            }
+        }
+        lines.sort();
+        lines.split_off(lines.len().saturating_sub(MOST_LINES))
+    }
+}
+
+/// Begins with the time.
+fn event_line(event: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let times = [&event["lastTimestamp"], &event["eventTime"], &event["metadata"]["creationTimestamp"]];
+    let time = times.into_iter().find_map(Value::as_str).unwrap_or_default();
+    let object = &event["involvedObject"];
+    let (kind, name) = (text(&object["kind"]), text(&object["name"]));
+    format!("{time} {kind} {name}: {}: {}", text(&event["reason"]), text(&event["message"]))
+}
+
+fn pod_of(part: Part, pod: Pod) -> PodSeen {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let restarts = statuses.clone().map(|status| i64::from(status.restart_count)).sum();
+    let ended = statuses.filter_map(|status| status.last_state.as_ref()?.terminated.as_ref()).next();
+    let last_end = ended.map(|ended| ended.reason.clone().unwrap_or_else(|| format!("exit code {}", ended.exit_code)));
+    let image = pod.spec.iter().flat_map(|spec| &spec.containers).next().and_then(|one| one.image.clone());
+    let name = pod.name_any();
+    let state = trim::pod(pod);
+    PodSeen {
+        name,
+        part,
+        node: state.node,
+        image: image.unwrap_or_default(),
+        ready: state.ready,
+        fault: state.fault,
+        restarts,
+        last_end,
+        page: None,
+        log: Vec::new(),
+    }
+}

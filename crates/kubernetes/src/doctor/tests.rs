@@ -1,0 +1,111 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::look::{as_seen, warnings};
+use super::*;
+
+fn well() -> Examination {
+    let condition = json!({"type": "ConfigurationGenerated", "status": "True", "reason": "GatewayConfigured",
+        "message": "applied", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 2});
+    let pipeline = json!({"metadata": {"name": "shop", "generation": 2}, "status": {"conditions": [condition]}});
+    let page = json!({"revision": "ab", "error": null, "pipelines": [
+        {"pipeline": "traces/shop", "delivered": 7, "pending": 1, "dropped": {}, "rejected": {}, "backend": {"state": "ok"}}]});
+    let pod = |name: &str, part| PodSeen {
+        name: name.to_owned(),
+        part,
+        node: "n1".to_owned(),
+        ready: true,
+        page: (part == Part::Node).then(|| page.clone()),
+        ..PodSeen::default()
+    };
+    Examination {
+        now: UNIX_EPOCH + Duration::from_secs(1_000_000_000),
+        namespace: "kyma-system".to_owned(),
+        api_server: Some("v1.36.3".to_owned()),
+        resources: vec![as_seen("TracePipeline", &pipeline)],
+        pods: vec![pod("manager-1", Part::Operator), pod("gateway-1", Part::Node), pod("gateway-2", Part::Node)],
+        revision: Some("ab".to_owned()),
+        leader: Some("manager-1".to_owned()),
+        certificates: Vec::new(),
+        events: Vec::new(),
+        unread: Vec::new(),
+    }
+}
+
+fn told(seen: &Examination) -> Vec<String> {
+    seen.findings().into_iter().map(|finding| finding.what).collect()
+}
+
+fn report(seen: &Examination) -> String {
+    let mut out = Vec::new();
+    write(seen, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn when_all_is_well_nothing_is_found() {
+    let seen = well();
+    assert_eq!(told(&seen), Vec::<String>::new());
+    let report = report(&seen);
+    assert!(report.starts_with("All is well"), "{report}");
+    assert!(report.contains("traces/shop: delivered 14, pending 2, dropped 0, rejected 0"), "{report}");
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_told() {
+    type Spoil = fn(&mut Examination);
+    let cases: [(Spoil, &str); 14] = [
+        (|seen| seen.pods.retain(|pod| pod.part == Part::Node), "no operator runs in the namespace kyma-system"),
+        (|seen| seen.pods[0].ready = false, "no operator is ready"),
+        (|seen| seen.leader = None, "no operator leads"),
+        (|seen| seen.resources[0].conditions.clear(), "TracePipeline shop has no status"),
+        (|seen| seen.resources[0].generation = 3, "is about generation 2, and it has generation 3"),
+        (|seen| "False".clone_into(&mut seen.resources[0].conditions[0].status), "ConfigurationGenerated is False"),
+        (|seen| seen.pods[1].fault = Some("no room".to_owned()), "pod gateway-1 on node n1: no room"),
+        (|seen| seen.pods[1].last_end = Some("OOMKilled".to_owned()), "took more memory than its limit"),
+        (|seen| seen.pods[1].page = None, "pods that do not answer on port 8888: gateway-1"),
+        (|seen| seen.revision = Some("cd".to_owned()), "revision cd of the configuration yet: gateway-1, gateway-2"),
+        (|seen| seen.pods[1].page.as_mut().unwrap()["error"] = json!("no such field"), "refuses the newest"),
+        (
+            |seen| seen.pods[1].page.as_mut().unwrap()["pipelines"][0]["dropped"] = json!({"backlog_full": 5}),
+            "traces/shop has dropped 5 (backlog_full 5)",
+        ),
+        (
+            |seen| {
+                seen.pods[1].page.as_mut().unwrap()["pipelines"][0]["backend"] =
+                    json!({"state": "refused", "code": "401", "message": "no\nway"});
+            },
+            "the backend of traces/shop is not well, as node n1 sees it: refused: 401: no",
+        ),
+        (
+            |seen| {
+                let ends = seen.now + Duration::from_secs(3 * 86_400);
+                let what = "TracePipeline shop, key ca".to_owned();
+                seen.certificates.push(CertificateSeen { what, subject: "CN=x".to_owned(), ends });
+            },
+            "the certificate of TracePipeline shop, key ca expires in 3 days",
+        ),
+    ];
+    for (spoil, expected) in cases {
+        let mut seen = well();
+        spoil(&mut seen);
+        let found = told(&seen);
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+        assert!(report(&seen).starts_with("1 thing is wrong."));
+    }
+}
+
+#[test]
+fn texts_of_others_stay_in_their_lines() {
+    let mut seen = well();
+    seen.events.push("a\n\u{1b}[2Jb".to_owned());
+    assert!(report(&seen).contains("a  [2Jb\n"));
+}
+
+#[test]
+fn lines_that_warn_are_kept() {
+    let log = "{\"level\":\"INFO\",\"message\":\"a\"}\n{\"level\":\"WARN\",\"message\":\"b\"}\n\nthread panicked\n";
+    assert_eq!(warnings(log), ["{\"level\":\"WARN\",\"message\":\"b\"}", "thread panicked"]);
+    assert_eq!(warnings(&"x\n".repeat(100)).len(), 20);
+}
