@@ -321,11 +321,8 @@ impl Engine {
     pub fn adopt(&self, ports: OtlpPorts) -> Adopted {
         let (stop, stopped) = watch::channel(false);
         let connections = Division::new(&self.pipelines.settings, [], 0).connections;
-        let server = Server::new(
-            Arc::clone(&self.receiver),
-            ServerLimits::new(&self.pipelines.settings, connections),
-            stopped,
-        );
+        let server =
+            Server::new(Arc::clone(&self.receiver), ServerLimits::new(&self.pipelines.settings, connections), stopped);
         let OtlpPorts(sockets) = ports;
         let serve = |socket: Socket| tokio::spawn(server.clone().serve(socket.listener));
         Adopted { stop, servers: sockets.into_iter().flatten().map(serve).collect() }

@@ -120,6 +120,8 @@ struct Shared {
     /// Of the local objects, or of the cluster's.
     changed: [Notify; 2],
     /// All pods of this node were seen.
+    has_listed_pods: AtomicBool,
+    /// And facts were made of them.
     has_pods: cell::Sender<bool>,
     /// All that is wanted of the cluster is known.
     is_complete: AtomicBool,

@@ -13,7 +13,7 @@ use weir_enrich::{PodList, Pods};
 use weir_plan::Plan;
 use weir_sources::tail::{Board, Checkpoints, Settings, StartAt, Tail, Wanted};
 
-use crate::cli::{LogsStartAt, Role, ProcessArgs};
+use crate::cli::{LogsStartAt, ProcessArgs, Role};
 
 /// Where the kubelet has them.
 pub(crate) const DIRECTORY: &str = "/var/log/pods";

@@ -106,8 +106,9 @@ pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
 /// Nothing is left to do but to be there. True when a signal ends it, and false when the other process is gone.
 async fn rest(process: &ProcessArgs, mut heir: Heir, signals: &mut Signals) -> bool {
     let probes = Probes::bind(process.listen, process.health_port, "handed_over").await;
-    if let Err(error) = &probes {
-        tracing::warn!(%error, "cannot answer probes any more");
+    match &probes {
+        Ok(probes) => tracing::info!(health = %probes.address(), "resting until a signal"),
+        Err(error) => tracing::warn!(%error, "cannot answer probes any more"),
     }
     let ends = tokio::select! {
         () = signals.next() => true,

@@ -10,7 +10,7 @@ use weir_plan::{ClusterState, Plan};
 use weir_sources::runtime::{Kubelet, RuntimeAgent, Settings, Speaks};
 use weir_sources::scrape::TargetBoard;
 
-use crate::cli::{Role, ProcessArgs, RuntimeArgs, Switch};
+use crate::cli::{ProcessArgs, Role, RuntimeArgs, Switch};
 use crate::container_logs::{node_name, variable};
 
 /// Where Kubernetes puts the token of a pod's service account.

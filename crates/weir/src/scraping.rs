@@ -8,7 +8,7 @@ use weir_engine::Inlet;
 use weir_plan::{Plan, Scrapables};
 use weir_sources::scrape::{Scraper, Settings, TargetBoard};
 
-use crate::cli::{Role, ProcessArgs};
+use crate::cli::{ProcessArgs, Role};
 use crate::container_logs::node_name;
 
 /// Scrapes as soon as some pipeline wants it.

@@ -154,7 +154,8 @@ fn of_sources() -> SourceFigures {
         lost: vec![("no_room", 1)],
     };
     let silence = Duration::from_secs(1);
-    let watches = vec![WatchFigures { watched: "Pod", scope: "node", objects: 1, events: 1, lists: 1, errors: 1, silence }];
+    let watches =
+        vec![WatchFigures { watched: "Pod", scope: "node", objects: 1, events: 1, lists: 1, errors: 1, silence }];
     let runtime_lost = BTreeMap::from([("no_room", 1)]);
     SourceFigures { container_logs, scrapes: vec![scrapes], runtime_lost, watches, leads: Some(true) }
 }

@@ -76,7 +76,8 @@ impl Cluster {
 fn status(document: &Value) -> Option<ResourceStatus> {
     let (group, version) = text(document, "/apiVersion")?.split_once('/')?;
     let kind = text(document, "/kind")?;
-    let is_ours = kinds::OURS.iter().any(|(api_version, _)| api_version.split_once('/').is_some_and(|of| of.0 == group));
+    let is_ours =
+        kinds::OURS.iter().any(|(api_version, _)| api_version.split_once('/').is_some_and(|of| of.0 == group));
     let conditions = document.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let owned = |of: &Value, path: &str| text(of, path).map(str::to_owned);
     is_ours.then(|| ResourceStatus {

@@ -139,7 +139,8 @@ fn keep(value: &mut Value, paths: &[&str]) -> Value {
                     continue;
                 }
                 let Some(field) = fields.get_mut(head) else { continue };
-                let rests: Vec<&str> = paths.iter().filter(|path| self::head(path) == head).map(|path| tail(path)).collect();
+                let rests: Vec<&str> =
+                    paths.iter().filter(|path| self::head(path) == head).map(|path| tail(path)).collect();
                 let field = if rests.contains(&"") { field.take() } else { keep(field, &rests) };
                 kept.insert(head.to_owned(), field);
             }

@@ -49,6 +49,7 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
         local: Mutex::new(Objects::default()),
         cluster: Mutex::new(Cluster::default()),
         changed: [Notify::new(), Notify::new()],
+        has_listed_pods: AtomicBool::new(false),
         has_pods: cell::channel(false).0,
         is_complete: AtomicBool::new(false),
         leadership: leadership.clone(),
@@ -153,10 +154,8 @@ impl Watcher {
                 Change::All(objects) => {
                     let documents: Vec<_> = objects.into_iter().filter_map(document).collect();
                     let differs = shared.local().replace(kind, &documents);
-                    if kind == POD.kind {
-                        shared.has_pods.send_replace(true);
-                    }
-                    differs
+                    // Somebody waits for the first list of pods, even if there is none.
+                    differs | (kind == POD.kind && !shared.has_listed_pods.swap(true, Ordering::AcqRel))
                 }
                 Change::Set(object) => {
                     let key = key(kind, &object);
@@ -257,7 +256,9 @@ fn all_listed(shared: &Shared, all: &[&'static str]) -> bool {
 /// Whether an object of the whole cluster matters on this node. Of what is behind services, only what is here does.
 fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
     match kind {
-        "Service" => document.pointer("/metadata/annotations").and_then(Value::as_object).is_some_and(|all| !all.is_empty()),
+        "Service" => {
+            document.pointer("/metadata/annotations").and_then(Value::as_object).is_some_and(|all| !all.is_empty())
+        }
         "EndpointSlice" => {
             let Some(endpoints) = document.get_mut("endpoints").and_then(Value::as_array_mut) else { return false };
             endpoints.retain(|endpoint| text(endpoint, "/nodeName").is_none_or(|name| name == node));
@@ -283,6 +284,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         } else {
             sleep(LOCAL_PACE).await;
         }
+        let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
         let text = shared.local().text();
         // Only a bug makes it panic; what was known is still true then.
         let Ok(observed) = spawn_blocking(move || observe(text)).await else { continue };
@@ -297,6 +299,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         let of_node = || Arc::new(ClusterState { objects: nodes, statuses: Vec::new() });
         let state = of_cluster.clone().unwrap_or_else(of_node);
         known.send_replace(Facts { facts: observed.facts, state });
+        shared.has_pods.send_replace(has_pods);
         if is_of_cluster {
             shared.is_complete.store(of_cluster.is_some(), Ordering::Release);
         }

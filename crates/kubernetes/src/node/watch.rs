@@ -119,10 +119,18 @@ pub(super) async fn follow(client: Client, what: What, progress: Arc<Progress>, 
             }
             Err(error) => {
                 progress.errors.fetch_add(1, Ordering::Relaxed);
+                if is_unknown(&error) {
+                    take(Change::All(Vec::new()));
+                }
                 sleep(failures.note(&error)).await;
             }
         }
     }
+}
+
+/// Whether the API server knows no such kind: there are no objects then.
+fn is_unknown(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
 fn json(object: DynamicObject) -> Value {

@@ -285,7 +285,10 @@ async fn what_no_pipeline_takes_is_counted_with_the_reason() {
     let desired: Wish<'_> = (&["k8s.deployment.desired"], Selector::All);
     let mut agent = Agent::with(vec![Backend::holding().await], &[desired], 32 << 20).await;
     let objects = (0..2_000).map(|number| deployment(&format!("cart-{number}"))).collect();
-    agent.run(runtime::Settings { kubelet: None, of_cluster: Some(runtime::Speaks::when(|| true)) }, ClusterState { objects, statuses: Vec::new() });
+    agent.run(
+        runtime::Settings { kubelet: None, of_cluster: Some(runtime::Speaks::when(|| true)) },
+        ClusterState { objects, statuses: Vec::new() },
+    );
     let lost = || agent.engine.view().snapshot().unwrap().sources.runtime_lost;
     eventually("the pipeline is full", async || lost().values().sum::<u64>() >= 2_000).await;
     assert!(lost().keys().all(|reason| ["no_room", "no_memory"].contains(reason)), "{:?}", lost());

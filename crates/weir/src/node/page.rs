@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::Serialize;
-use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Shown};
 
 /// `/node`.
 #[derive(Debug, Clone, Default)]
