@@ -11,6 +11,7 @@ pub mod certificates;
 mod client;
 pub mod doctor;
 pub mod lease;
+pub mod node;
 pub mod operator;
 pub mod webhook;
 

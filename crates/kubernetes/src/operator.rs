@@ -10,7 +10,7 @@
 //! - **OPERATOR-4** What cannot be read is not taken for absent: nothing is decided from half a picture.
 //! - **OPERATOR-5** No value of a Secret is in a message, a status, an event or a log line.
 
-mod configuration;
+pub(crate) mod configuration;
 mod decide;
 mod flow;
 mod leftovers;

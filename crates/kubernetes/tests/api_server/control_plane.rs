@@ -6,10 +6,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kube::{Client, Config};
 use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use weir_kubernetes::Client;
 
 /// How long it may take until it answers, on a machine that has much else to do.
 const START: Duration = Duration::from_secs(120);
@@ -18,6 +18,10 @@ const TOKEN: &str = "token-of-the-test";
 /// Ends with its value.
 pub(crate) struct ControlPlane {
     pub(crate) client: Client,
+    /// How another program reaches it.
+    #[expect(clippy::allow_attributes, reason = "this module is in several programs")]
+    #[allow(dead_code, reason = "not every program starts others")]
+    pub(crate) kubeconfig: PathBuf,
     _processes: [Child; 2],
     _directory: TempDir,
 }
@@ -77,13 +81,14 @@ impl ControlPlane {
                 format!("--service-account-signing-key-file={}", path("tls.key")),
                 "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                 "--authorization-mode=RBAC".to_owned(),
+                // Nobody makes accounts here, which pods would need.
+                "--disable-admission-plugins=ServiceAccount".to_owned(),
             ],
         );
-        let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
-        config.root_cert = Some(vec![certificate.der().to_vec()]);
-        config.auth_info.token = Some(TOKEN.to_owned().into());
-        let client = Client::try_from(config).unwrap();
-        let mut started = Self { client, _processes: [etcd, server], _directory: directory };
+        let kubeconfig = directory.path().join("kubeconfig");
+        fs::write(&kubeconfig, self::kubeconfig(&format!("https://127.0.0.1:{port}"), &path("tls.crt"))).unwrap();
+        let client = weir_kubernetes::client(Some(&kubeconfig)).await.unwrap();
+        let mut started = Self { client, kubeconfig, _processes: [etcd, server], _directory: directory };
         started.until_ready().await;
         started
     }
@@ -104,6 +109,19 @@ impl ControlPlane {
         let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
         self.client.request_text(request).await.is_ok_and(|text| text == "ok")
     }
+}
+
+fn kubeconfig(server: &str, ca: &str) -> String {
+    let cluster = serde_json::json!({"server": server, "certificate-authority": ca});
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "a",
+        "clusters": [{"name": "a", "cluster": cluster}],
+        "users": [{"name": "a", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    })
+    .to_string()
 }
 
 /// Ports that were free a moment ago.

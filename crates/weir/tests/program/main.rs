@@ -66,6 +66,8 @@ mod losses;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod node;
+#[cfg(test)]
 mod oauth2;
 #[cfg(test)]
 mod overload;

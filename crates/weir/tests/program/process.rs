@@ -242,6 +242,11 @@ pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
 pub(crate) fn run(file: &Path) -> Command {
     let mut command = command(&["run"]);
     command.arg(file);
+    on_free_ports(command)
+}
+
+/// The same command on free ports.
+pub(crate) fn on_free_ports(mut command: Command) -> Command {
     for port in ["--grpc-port", "--http-port", "--metrics-port", "--health-port", "--admin-port"] {
         command.args([port, "0"]);
     }

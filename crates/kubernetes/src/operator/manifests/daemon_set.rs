@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{Nodes, labels};
 use crate::operator::names::{self, CONTAINER, NAME_LABEL, NODE};
 
-/// The new pod serves clients before the old one ends: it waits for the data directory, which the old one has until then.
+/// The new pod is there before the old one ends. It asks the old one for the data directory, and becomes ready with it:
+/// docs/decisions/022-two-generations-of-a-pod.md.
 const UPDATE: (u8, u8) = (1, 0);
 
 /// Time for clients to hear that a pod is going, for what is pending to be delivered, and for the directory to be left.
@@ -105,6 +106,8 @@ impl Nodes<'_> {
             "env": [
                 field("NODE_NAME", "spec.nodeName"),
                 field("POD_NAME", "metadata.name"),
+                // Which of two pods is the newer one.
+                field("POD_UID", "metadata.uid"),
                 field("POD_IP", "status.podIP"),
                 field("NODE_IP", "status.hostIP"),
             ],
