@@ -28,6 +28,17 @@ struct Books<'a> {
     delivered: u64,
     dropped: &'a BTreeMap<&'static str, u64>,
     rejected: &'a BTreeMap<String, u64>,
+    /// What is owed to the backend now.
+    pending: u64,
+    backend: Backend<'a>,
+}
+
+/// What the backend does with what it is sent.
+#[derive(Serialize)]
+struct Backend<'a> {
+    state: &'static str,
+    code: &'a str,
+    message: &'a str,
 }
 
 impl NodePage {
@@ -46,6 +57,12 @@ impl Page for NodePage {
             delivered: pipeline.books.delivered,
             dropped: &pipeline.books.dropped,
             rejected: &pipeline.books.rejected,
+            pending: pipeline.books.pending,
+            backend: Backend {
+                state: pipeline.backend.state.as_str(),
+                code: &pipeline.backend.code,
+                message: &pipeline.backend.message,
+            },
         });
         let told = Told {
             revision: revision.as_deref(),
