@@ -1,5 +1,6 @@
 //! The tasks of a node: which watches run, and what becomes of what they see.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
 use super::keep::{self, Purpose};
 use super::objects::{key, observe};
+use super::wants::Kind;
 use super::watch::{Change, Progress, What, follow};
 use super::{Cluster, Configuration, Facts, Node, Objects, Options, Scope, Shared, Told, Wants};
 use crate::lease::{Leadership, Timings, campaign};
@@ -65,7 +67,7 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
     ] {
         tasks.spawn(watcher.clone().local(what, Purpose::Facts { annotations: false }));
     }
-    tasks.spawn(watcher.clone().as_wanted(wanted.clone()));
+    tasks.spawn(watcher.clone().follow_wanted(wanted.clone()));
     tasks.spawn(watcher.of_cluster(leadership, wanted.clone(), namespace));
     tasks.spawn(tell(Arc::clone(&shared), known));
     let campaign = tokio::spawn(async move {
@@ -174,7 +176,7 @@ impl Watcher {
     }
 
     /// What pipelines of this node want.
-    async fn as_wanted(self, mut wanted: cell::Receiver<Wants>) {
+    async fn follow_wanted(self, mut wanted: cell::Receiver<Wants>) {
         let of_node = |wants: &Wants| (wants.annotations, wants.scrapes);
         loop {
             let (annotations, scrapes) = of_node(&wanted.borrow_and_update());
@@ -204,14 +206,9 @@ impl Watcher {
             let mut tasks = JoinSet::new();
             self.shared.is_complete.store(false, Ordering::Release);
             if leadership.leads() {
-                let mut all: Vec<_> = kinds.iter().map(|kind| (What::all(*kind), Purpose::State)).collect();
-                if statuses {
-                    all.extend(kinds::OURS.map(|kind| (What::all(kind), Purpose::Status)));
-                }
+                let all = watched_by_leader(&kinds, statuses, &namespace);
                 let names: Vec<_> = all.iter().map(|(what, _)| what.kind).collect();
                 for (what, purpose) in all {
-                    let only = what.kind == kinds::TELEMETRY.1;
-                    let what = if only { what.within(&namespace) } else { what };
                     tasks.spawn(self.clone().state(what, purpose, names.clone()));
                 }
             }
@@ -247,6 +244,15 @@ impl Watcher {
         })
         .await;
     }
+}
+
+/// Objects of these kinds, and the resources of ours, of which the Telemetry is in the operator's namespace.
+fn watched_by_leader(kinds: &BTreeSet<Kind>, statuses: bool, namespace: &str) -> Vec<(What, Purpose)> {
+    let ours = kinds::OURS.into_iter().filter(|_| statuses).map(|kind| match What::all(kind) {
+        what if kind == kinds::TELEMETRY => (what.within(namespace), Purpose::Status),
+        what => (what, Purpose::Status),
+    });
+    kinds.iter().map(|kind| (What::all(*kind), Purpose::State)).chain(ours).collect()
 }
 
 fn all_listed(shared: &Shared, all: &[&'static str]) -> bool {

@@ -79,7 +79,7 @@ async fn two_generations_lose_no_line_and_no_request() {
     let mut kubelet = command(&["load", "log-files", pods.path().to_str().unwrap(), "--manifest"]);
     kubelet.arg(&manifest).args("--containers 3 --rate 2000 --duration 8s --rotate-every 700ms --keep 100".split(' '));
     let mut kubelet = kubelet.spawn().unwrap();
-    let (next, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (next, ends) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4)
         .map(|_| Client { address: old.grpc, next: Arc::clone(&next), ends: Arc::clone(&ends) })
         .map(|client| tokio::spawn(client.run()))
