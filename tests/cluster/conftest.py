@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from certificates import Certificates
 from cluster import Cluster
-
+from installation import Installation
 
 _ROOT = Path(__file__).parents[2]
 
@@ -33,3 +34,16 @@ def weir_image(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> st
     assert file.stat().st_size < 40_000_000
     cluster.run("load-image", file)
     return name
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: Cluster, weir_image: str) -> Installation:
+    """Weir, installed as a platform team does it."""
+    installation = Installation(cluster, weir_image)
+    installation.install()
+    return installation
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Certificates:
+    return Certificates(["backend.default", "backend.default.svc"])

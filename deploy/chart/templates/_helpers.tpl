@@ -1,9 +1,10 @@
 {{- define "weir.image" -}}
+{{- $repository := required "image.repository is empty: name the repository that has Weir's image" .Values.image.repository -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
