@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -40,6 +41,11 @@ class Cluster:
     @property
     def kubeconfig(self) -> Path:
         return self.state / "kubeconfig"
+
+    @property
+    def address(self) -> str:
+        """Where pods reach this machine."""
+        return f"10.88.{re.search('network=(.*)', (self.state / 'settings').read_text())[1]}.1"
 
     def run(self, *arguments: str | Path) -> str:
         """A command of cluster.sh."""

@@ -1,8 +1,11 @@
 """Scenarios as data: what is applied, step after step, and what must become true.
 
 `scenarios/*.yaml` has lists of cases. A case with `signals` is run once for each of them, with these words replaced:
-$kind (TracePipeline), $Signal (Trace), $items (spans), $name (a name for the objects of this run), $endpoint, and
-$certificate.NAME and $key.NAME (a PEM of `certificates.py`).
+$kind (TracePipeline), $signal (traces), $Signal (Trace), $items (spans), $name (a name for the objects of this run),
+$endpoint (of nobody), $certificate.NAME and $key.NAME (a PEM of `certificates.py`), and $backend.NAME, the endpoint of
+a backend of this process; of a NAME that ends with -tls, it speaks TLS and wants a certificate.
+
+The first key of a step says what it does: see the methods of `Run`.
 """
 
 import base64
@@ -16,6 +19,8 @@ from typing import Any
 
 import yaml
 
+import client
+from backend import Backend, matches
 from certificates import Certificates
 from cluster import Cluster, Refused, wait_until
 
@@ -25,9 +30,9 @@ NAMESPACE = "kyma-system"
 GROUP = "telemetry.kyma-project.io"
 NOBODY = "http://nobody.example.com:4317"
 _WORDS = {
-    "traces": {"$kind": "TracePipeline", "$Signal": "Trace", "$items": "spans"},
-    "metrics": {"$kind": "MetricPipeline", "$Signal": "Metric", "$items": "metrics"},
-    "logs": {"$kind": "LogPipeline", "$Signal": "Log", "$items": "logs"},
+    "traces": {"$signal": "traces", "$kind": "TracePipeline", "$Signal": "Trace", "$items": "spans"},
+    "metrics": {"$signal": "metrics", "$kind": "MetricPipeline", "$Signal": "Metric", "$items": "metrics"},
+    "logs": {"$signal": "logs", "$kind": "LogPipeline", "$Signal": "Log", "$items": "logs"},
 }
 _DEADLINE_S = 60.0
 # Long enough for a decision that should not be made, and to be written.
@@ -40,8 +45,12 @@ class Case:
 
     title: str
     name: str
-    kind: str | None
+    signal: str | None
     steps: list[Step]
+
+    @property
+    def kind(self) -> str | None:
+        return _WORDS.get(self.signal, {}).get("$kind")
 
     @property
     def id(self) -> str:
@@ -54,8 +63,9 @@ def cases(file: str) -> Iterator[Case]:
         for signal in case.get("signals", [None]):
             name = f"{path.stem}-{number}" + (f"-{signal}" if signal else "")
             words = {"$name": name, "$endpoint": NOBODY, **_WORDS.get(signal, {})}
+            words = {word: words[word] for word in sorted(words, key=len, reverse=True)}
             title = case["case"] + (f" ({signal})" if signal else "")
-            yield Case(title, name, words.get("$kind"), [_filled(step, words) for step in case["steps"]])
+            yield Case(title, name, signal, [_filled(step, words) for step in case["steps"]])
 
 
 def _filled(node: Any, words: dict[str, str]) -> Any:
@@ -76,10 +86,18 @@ class Run:
     def __init__(self, cluster: Cluster, certificates: Certificates, case: Case):
         self._cluster = cluster
         self._case = case
+        self._certificates = certificates
         self._words = certificates.words()
+        self._backends: dict[str, Backend] = {}
         self._applied: list[tuple[str, str, str | None]] = []
 
     def __call__(self) -> None:
+        for name in sorted(set(re.findall(r"\$backend\.([a-z-]+)", json.dumps(self._case.steps)))):
+            certificates = self._certificates if name.endswith("-tls") else None
+            self._backends[name] = Backend(self._cluster.address, certificates)
+        # The longest first: one may begin like another.
+        for name in sorted(self._backends, key=len, reverse=True):
+            self._words[f"$backend.{name}"] = self._backends[name].endpoint
         for number, step in enumerate(self._case.steps, 1):
             step = _filled(step, self._words)
             try:
@@ -89,17 +107,20 @@ class Run:
                 raise
 
     def clean(self) -> None:
+        for backend in self._backends.values():
+            backend.stop()
         for kind, name, namespace in reversed(self._applied):
             where = ["--namespace", namespace] if namespace else []
             self._cluster.kubectl("delete", kind, name, *where, "--ignore-not-found", "--wait=true", "--timeout=60s")
 
     def _do(self, step: Step) -> None:
-        for made in ("pipeline", "secret", "apply"):
+        for made in ("pipeline", "secret", "pod", "apply"):
             if made in step:
                 self._apply(step, self._object(made, step))
                 return
-        (verb,) = [verb for verb in step if hasattr(self, f"_{verb}")]
-        getattr(self, f"_{verb}")(step.pop(verb), step)
+        # `who` comes first for those who read.
+        verb = next(verb for verb in step if verb != "who")
+        getattr(self, f"_{verb.replace('-', '_')}")(step.pop(verb), step)
 
     def _object(self, made: str, step: Step) -> dict[str, Any]:
         name = step.get("named", self._case.name)
@@ -111,7 +132,23 @@ class Run:
             case "secret":
                 metadata = {"name": name, "namespace": "default"}
                 return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": step[made]}
+            case "pod":
+                return self._pod(name, step)
         return step[made]
+
+    def _pod(self, name: str, step: Step) -> dict[str, Any]:
+        """A pod in the namespace of its name, or `in`, whose container `main` prints lines and then does nothing."""
+        lines = "\n".join(step.get("prints", []))
+        command = ["sh", "-c", 'test -z "$LINES_TO_PRINT" || echo "$LINES_TO_PRINT"; exec sleep 100000']
+        container = {
+            "name": "main",
+            "image": "weir.test/busybox:1",
+            "command": command,
+            "env": [{"name": "LINES_TO_PRINT", "value": lines}],
+        }
+        metadata = {"name": name, "namespace": step.get("in", "default"), **step["pod"]}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _apply(self, step: Step, manifest: dict[str, Any]) -> None:
         metadata = manifest["metadata"]
@@ -130,7 +167,54 @@ class Run:
     def _pipeline_of(self, step: Step) -> str:
         return f"{step.get('kind', self._case.kind)}.{GROUP}/{step.get('named', self._case.name)}"
 
-    # What must become true, each by the key that begins a step.
+    def _push(self, item: dict[str, Any], step: Step) -> None:
+        """One item to a node, as if a pod had sent it: `from`, its name, by default that of the case."""
+        namespace, name = step.get("in", "default"), step.get("from", self._case.name)
+
+        def address() -> str | None:
+            return ((self._cluster.find(f"pod/{name}", namespace) or {}).get("status") or {}).get("podIP")
+
+        pod = wait_until(address, f"pod {name} has an address", _DEADLINE_S) if step.get("from") != "nobody" else None
+        resource = {**({"k8s.pod.ip": pod} if pod else {}), **item.get("resource", {})}
+        client.push(f"{self._node()}:4317", step.get("signal", self._case.signal), resource, item)
+
+    def _node(self) -> str:
+        """The address of a pod of a node."""
+        selector = "app.kubernetes.io/name=telemetry-otlp-gateway"
+        pods = self._cluster.get("pods", "--namespace", NAMESPACE, "--selector", selector)["items"]
+        ready = [pod["status"]["podIP"] for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        assert ready, "no pod of a node"
+        return ready[0]
+
+    def _arrives(self, wanted: dict[str, Any], step: Step) -> None:
+        """An item that has all of this, at the backend `at`."""
+        backend, signal = self._backends[step["at"]], step.get("signal", self._case.signal)
+        try:
+            wait_until(
+                lambda: any(matches(item, wanted) for item in backend.items(signal)),
+                "it arrives",
+                step.get("within", _DEADLINE_S),
+            )
+        except AssertionError as error:
+            error.add_note(f"of {len(backend.items(signal))}, the last are {backend.items(signal)[-3:]}")
+            raise
+
+    def _keeps_pushing(self, item: dict[str, Any], step: Step) -> None:
+        """Until it arrives at the backend `until-at`."""
+        backend, signal = self._backends[step["until-at"]], step.get("signal", self._case.signal)
+
+        def arrived() -> bool:
+            self._push(item, {"from": "nobody", **step})
+            return any(matches(found, {"item": item}) for found in backend.items(signal))
+
+        wait_until(arrived, f"something arrives at {step['until-at']}", _DEADLINE_S)
+
+    def _absent(self, unwanted: dict[str, Any], step: Step) -> None:
+        """No item that arrived until now has all of this."""
+        found = [item for item in self._backends[step["at"]].items(step.get("signal", self._case.signal)) if matches(item, unwanted)]
+        assert not found, f"{len(found)} arrived, the first is {found[0]}"
+
+    # What must become true.
 
     def _condition(self, wanted: list[str], step: Step) -> None:
         """[TYPE, STATUS, REASON, PATTERN OF THE MESSAGE]"""
