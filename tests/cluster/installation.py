@@ -14,6 +14,7 @@ _OWN = "app.kubernetes.io/name"
 class Installation:
     def __init__(self, cluster: Cluster, image: str):
         self.cluster = cluster
+        self.image = image
         repository, _, tag = image.rpartition(":")
         self.values: dict[str, Any] = {
             "image": {"repository": repository, "tag": tag},

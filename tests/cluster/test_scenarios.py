@@ -10,6 +10,7 @@ from installation import Installation
 from scenarios import Case, Run, cases
 
 _OPERATOR = list(cases("operator.yaml"))
+_FLOW = list(cases("flow.yaml"))
 
 
 @pytest.fixture
@@ -21,6 +22,12 @@ def run(installation: Installation, certificates: Certificates, request: pytest.
 
 @pytest.mark.parametrize("run", _OPERATOR, ids=lambda case: case.id, indirect=True)
 def test_operator(run: Run) -> None:
+    run()
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize("run", _FLOW, ids=lambda case: case.id, indirect=True)
+def test_flow(run: Run) -> None:
     run()
 
 
