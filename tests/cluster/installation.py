@@ -7,11 +7,12 @@ from typing import Any
 from cluster import Cluster, wait_until
 
 NAMESPACE = "kyma-system"
-_CHART = Path(__file__).parents[2] / "deploy" / "chart"
 _OWN = "app.kubernetes.io/name"
 
 
 class Installation:
+    chart = Path(__file__).parents[2] / "deploy" / "chart"
+
     def __init__(self, cluster: Cluster, image: str):
         self.cluster = cluster
         self.image = image
@@ -26,12 +27,12 @@ class Installation:
             },
         }
 
-    def install(self, **values: Any) -> None:
+    def install(self, *options: str, **values: Any) -> None:
         """Installs it, or upgrades it to other values."""
         given = self.cluster.state / "values.json"
         given.write_text(json.dumps(self.values | values))
-        options = ("--namespace", NAMESPACE, "--create-namespace", "--values", given, "--wait", "--timeout=120s")
-        self.cluster.helm("upgrade", "--install", "weir", _CHART, *options)
+        options = (*options, "--namespace", NAMESPACE, "--create-namespace", "--values", given)
+        self.cluster.helm("upgrade", "--install", "weir", self.chart, *options, "--wait", "--timeout=120s")
         self.wait_until_ready()
 
     def uninstall(self) -> None:

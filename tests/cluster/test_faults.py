@@ -70,7 +70,7 @@ class Scene:
 
     def sends(self, endpoint: str, name: str = "load") -> None:
         """A client that pushes log records, each with a number, as fast as 500 a second, and again until it is told yes."""
-        send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--duration={_LOAD_S}s", "--retry", "--size=100"]
+        send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * _LOAD_S}", "--retry", "--size=100"]
         self.start(name, self.installation.image, None, send)
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ def test_a_secret_may_change_under_load(scene: Scene) -> None:
 
 
 def _all_arrived_once(backends: list[Backend], items: int) -> None:
-    everything = lambda: [it["item"]["attributes"]["load.id"] for backend in backends for it in backend.items("logs")]
+    everything = lambda: [it["item"]["spanId"] for backend in backends for it in backend.items("logs")]
     wait_until(lambda: len(set(everything())) >= items, f"{items} items arrived")
     assert len(everything()) == items, f"{len(everything()) - items} arrived twice"
 
