@@ -56,9 +56,9 @@ def _webhook(kind: str) -> dict[str, object]:
     }
 
 
-def test_an_older_installation_is_taken_over(cluster: Cluster, weir_image: str) -> None:
+def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Installation) -> None:
     """Nobody who pushes notices: Services keep their addresses, and pipelines stay as they are."""
-    cluster.kubectl("create", "namespace", NAMESPACE)
+    installation.uninstall()
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -74,7 +74,6 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, weir_image: str) 
     cluster.apply(service, account, gateway, *(_workload(*old) for old in _OLD))
     cluster.apply(_webhook("validating"), _webhook("mutating"))
     before = {name: cluster.find(name, NAMESPACE) for name in ("service/telemetry-otlp", "daemonset/telemetry-otlp-gateway")}
-    installation = Installation(cluster, weir_image)
     installation.install("--take-ownership")
     cluster.apply(_pipeline("taken-over"))
     for kind, name in _OLD:
@@ -84,7 +83,7 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, weir_image: str) 
         assert now["metadata"]["uid"] == before[name]["metadata"]["uid"], f"{name} was made anew"
     assert [port["name"] for port in after["service/telemetry-otlp"]["spec"]["ports"]] == ["grpc-collector", "http-collector"]
     image = after["daemonset/telemetry-otlp-gateway"]["spec"]["template"]["spec"]["containers"][0]["image"]
-    assert image == weir_image
+    assert image == installation.image
     cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
 
 
