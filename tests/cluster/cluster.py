@@ -14,6 +14,7 @@ Object = dict[str, object]
 
 _HERE = Path(__file__).parent
 _CACHE = Path(os.environ.get("WEIR_CLUSTER_CACHE", _HERE / ".cache"))
+HELM = _CACHE / "bin/helm"
 _POLL_S = 0.1
 # No command takes longer: `up` and image imports are the slowest.
 _COMMAND_S = 300
@@ -58,7 +59,7 @@ class Cluster:
         return [str(_CACHE / "bin/kubectl"), "--kubeconfig", str(self.kubeconfig)]
 
     def helm(self, *arguments: str | Path) -> str:
-        return _run([_CACHE / "bin/helm", "--kubeconfig", self.kubeconfig, *arguments])
+        return _run([HELM, "--kubeconfig", self.kubeconfig, *arguments])
 
     def can(self, user: str, verb: str, resource: str) -> bool:
         """Whether a user may do something, in the namespace `default`."""

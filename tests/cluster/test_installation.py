@@ -1,10 +1,13 @@
 """The chart: what it makes, takes over from an older installation, and leaves."""
 
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from cluster import Cluster, Refused, wait_until
+from cluster import HELM, Cluster, Refused, wait_until
 from installation import NAMESPACE, Installation
 from scenarios import GROUP, NOBODY
 
@@ -138,3 +141,22 @@ def test_what_is_left_and_comes_back(cluster: Cluster, installation: Installatio
     with pytest.raises(Refused, match="deprecated|conversion|telemetry-manager-webhook"):
         cluster.apply(_pipeline("unreadable", "v1alpha1"))
     installation.install()
+
+
+def test_rendered_manifests_are_up_to_date_and_accepted(tmp_path: Path) -> None:
+    deploy = Installation.chart.parent
+    subprocess.run([deploy / "render.sh", "--check"], check=True, env={**os.environ, "HELM": str(HELM)}, timeout=60)
+    cluster = Cluster(tmp_path / "state")
+    try:
+        cluster.run("api")
+        cluster.kubectl("apply", "--server-side", f"--filename={deploy / 'weir.yaml'}")
+        wait_until(lambda: _is_accepted(cluster, deploy / "telemetry.yaml"), "the Telemetry is accepted", 20)
+    finally:
+        cluster.run("down")
+
+
+def _is_accepted(cluster: Cluster, file: Path) -> bool:
+    try:
+        return "created" in cluster.kubectl("apply", f"--filename={file}")
+    except AssertionError:
+        return False
