@@ -164,6 +164,18 @@ impl Desk {
     }
 }
 
+/// Well as long as anybody answers.
+#[derive(Debug)]
+pub(crate) struct LivePage;
+
+impl Page for LivePage {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let health = asked.view.health().as_str();
+        fmt::Write::write_fmt(body, format_args!("{{\"status\":\"{health}\"}}\n")).ok()?;
+        Some(Shown::JSON)
+    }
+}
+
 /// Ready only when a request would be accepted.
 #[derive(Debug)]
 pub(crate) struct HealthPage;

@@ -1,16 +1,19 @@
 //! The ways into an engine: its ports, who may use them, and the servers behind them.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use weir_plan::Secret;
 
 use crate::StartError;
-use crate::admin::{Desk, HealthPage, Route};
+use crate::admin::{Desk, HealthPage, LivePage, Route};
 use crate::backends::Backends;
 use crate::budget::Funds;
 use crate::metrics::Metrics;
+use crate::probes::{LIVE, Probes};
 use crate::receive::{Gate, Server};
 use crate::rejected::Rejected;
 use crate::settings::{Admin, IngestSecurity, Settings};
@@ -48,6 +51,16 @@ impl Entrance {
         let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
         Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
     }
+
+    /// Answers probes at the health port until the engine is open: what comes before that may take long. `None` without
+    /// that port.
+    ///
+    /// # Errors
+    /// When the system has no file descriptor left.
+    pub fn answer_probes(&self, status: &'static str) -> io::Result<Option<Probes>> {
+        let Some(socket) = &self.sockets.health else { return Ok(None) };
+        Probes::on(socket.double()?, status).map(Some)
+    }
 }
 
 /// OTLP ports, bound: gRPC and HTTP. Nobody is served as yet.
@@ -55,6 +68,15 @@ impl Entrance {
 pub struct OtlpPorts(pub(crate) [Option<Socket>; 2]);
 
 impl OtlpPorts {
+    /// Those that another process has bound, and gave to this one: at most two.
+    ///
+    /// # Errors
+    /// When one of them is no listening socket.
+    pub fn inherited(sockets: impl IntoIterator<Item = OwnedFd>) -> io::Result<Self> {
+        let mut sockets = sockets.into_iter().map(Socket::inherited);
+        Ok(Self([sockets.next().transpose()?, sockets.next().transpose()?]))
+    }
+
     /// Binds those that there are.
     ///
     /// # Errors
@@ -96,13 +118,15 @@ pub(crate) struct DeskFunds {
 }
 
 /// Those of metrics, health and administration.
-pub(crate) fn desks(routes: &[Route], admin_gate: &Arc<Gate>, view: &View, funds: DeskFunds) -> [Desk; 3] {
+pub(crate) fn desks(settings: &Settings, admin_gate: &Arc<Gate>, view: &View, funds: DeskFunds) -> [Desk; 3] {
     let desk = |routes: Vec<Route>, gate, funds| Desk { routes: routes.into(), gate, view: view.clone(), funds };
     let mut admin = vec![Route::new("/backends", Backends), Route::new("/rejected", Rejected)];
-    admin.extend_from_slice(routes);
+    admin.extend_from_slice(&settings.admin.routes);
+    let mut open = vec![Route::new("/metrics", Metrics)];
+    open.extend_from_slice(&settings.pages);
     [
-        desk(vec![Route::new("/metrics", Metrics)], None, funds.open.clone()),
-        desk(vec![Route::new("/", HealthPage)], None, funds.open),
+        desk(open, None, funds.open.clone()),
+        desk(vec![Route::new(LIVE, LivePage), Route::new("/", HealthPage)], None, funds.open),
         desk(admin, Some(Arc::clone(admin_gate)), funds.admin),
     ]
 }
@@ -151,6 +175,19 @@ impl Sockets {
 impl Socket {
     pub(crate) fn address_of(socket: &Option<Self>) -> Option<SocketAddr> {
         socket.as_ref().map(|socket| socket.address)
+    }
+
+    /// The same socket once more.
+    pub(crate) fn double(&self) -> io::Result<TcpListener> {
+        Ok(Self::inherited(self.listener.as_fd().try_clone_to_owned()?)?.listener)
+    }
+
+    fn inherited(socket: OwnedFd) -> io::Result<Self> {
+        let listener = std::net::TcpListener::from(socket);
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
     }
 
     /// None without a port.

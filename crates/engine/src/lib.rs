@@ -42,6 +42,7 @@ mod obligation;
 mod pipeline;
 mod pipelines;
 mod preview;
+mod probes;
 mod process;
 mod receive;
 mod rejected;
@@ -60,9 +61,11 @@ mod store;
 pub mod view;
 mod writes;
 
-use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
+use std::{io, mem};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -81,6 +84,7 @@ pub use histogram::Histogram;
 pub use inlet::{Added, Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, Secured, Unfit, Verdict};
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
+pub use probes::Probes;
 pub use settings::Settings;
 
 use account::Account;
@@ -175,6 +179,8 @@ pub struct Engine {
     stop: watch::Sender<bool>,
     /// What it opens with; `None` once it is open.
     doors: Option<Doors>,
+    /// The OTLP ports once more, for whoever takes them over.
+    ports: Vec<OwnedFd>,
     servers: Vec<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
     desks: Vec<JoinHandle<()>>,
@@ -217,7 +223,7 @@ impl Engine {
         });
         let large = budget.within(division.large_pages());
         let funds = DeskFunds { open: Funds([pages.clone(), budget.clone()]), admin: Funds([pages, large]) };
-        let desks = desks(&pipelines.settings.admin.routes, &admin_gate, &view, funds);
+        let desks = desks(&pipelines.settings, &admin_gate, &view, funds);
         let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
         let receiver = Arc::new(Receiver {
@@ -241,6 +247,7 @@ impl Engine {
             view,
             stop,
             doors: Some(Doors { sockets, server, desks }),
+            ports: Vec::new(),
             servers: Vec::new(),
             writer,
             desks: Vec::new(),
@@ -259,8 +266,11 @@ impl Engine {
     }
 
     fn serve(&mut self, server: &Server, otlp: [Option<Socket>; 2]) {
-        let serve = |socket: Socket| tokio::spawn(server.clone().serve(socket.listener));
-        self.servers.extend(otlp.into_iter().flatten().map(serve));
+        for socket in otlp.into_iter().flatten() {
+            // Without it, nobody can take the port over, and that is all.
+            self.ports.extend(socket.listener.as_fd().try_clone_to_owned());
+            self.servers.push(tokio::spawn(server.clone().serve(socket.listener)));
+        }
     }
 
     /// Makes the pipelines what `plan` says, while requests are served. What cannot be set up for one of them is
@@ -305,6 +315,26 @@ impl Engine {
         (self.addresses.grpc, self.addresses.http) = (grpc, http);
         self.serve(&server, sockets);
         reloaded
+    }
+
+    /// Serves the OTLP ports of another engine, too, until it is told to leave them.
+    pub fn adopt(&self, ports: OtlpPorts) -> Adopted {
+        let (stop, stopped) = watch::channel(false);
+        let connections = Division::new(&self.pipelines.settings, [], 0).connections;
+        let server = Server::new(
+            Arc::clone(&self.receiver),
+            ServerLimits::new(&self.pipelines.settings, connections),
+            stopped,
+        );
+        let OtlpPorts(sockets) = ports;
+        let serve = |socket: Socket| tokio::spawn(server.clone().serve(socket.listener));
+        Adopted { stop, servers: sockets.into_iter().flatten().map(serve).collect() }
+    }
+
+    /// The OTLP ports, for an engine in another process to adopt them: who connects meanwhile waits for it. Call this
+    /// before a shutdown.
+    pub fn ports(&mut self) -> Vec<OwnedFd> {
+        mem::take(&mut self.ports)
     }
 
     /// Who may send from now on.
@@ -369,8 +399,15 @@ impl Engine {
     /// Stops accepting requests. Delivers what is here within the drain timeout, or leaves it in the journal; what it
     /// can neither deliver nor keep is refused. Returns the final books. As soon as `hurry` resolves, it stops where it
     /// is, and what was acknowledged from memory is given up.
-    pub async fn shutdown(mut self, hurry: impl Future<Output = ()>) -> Stopped {
-        let deadline = Instant::now() + self.pipelines.settings.drain_timeout;
+    pub async fn shutdown(self, hurry: impl Future<Output = ()>) -> Stopped {
+        let drain_timeout = self.pipelines.settings.drain_timeout;
+        self.shutdown_within(drain_timeout, hurry).await
+    }
+
+    /// The same with another time to deliver what is here.
+    pub async fn shutdown_within(mut self, drain_timeout: Duration, hurry: impl Future<Output = ()>) -> Stopped {
+        let deadline = Instant::now() + drain_timeout;
+        self.ports.clear();
         self.intake.drain(deadline);
         self.stop.send_replace(true);
         self.pipelines.drain(deadline);
@@ -400,6 +437,34 @@ impl Engine {
             }
         }
         self.pipelines.remember(deadline + LAST_WRITES).await;
+    }
+}
+
+/// Ports of another engine that are served here.
+#[derive(Debug)]
+pub struct Adopted {
+    stop: watch::Sender<bool>,
+    servers: Vec<JoinHandle<()>>,
+}
+
+impl Adopted {
+    /// Takes no more connections there, and asks the clients of those that there are to go elsewhere. Returns when they
+    /// have gone, or after `patience`.
+    pub async fn leave(mut self, patience: Duration) {
+        self.stop.send_replace(true);
+        let gone = async {
+            for server in &mut self.servers {
+                // One that panicked has ended as well.
+                let _ = server.await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, gone).await;
+    }
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        self.servers.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -12,6 +12,7 @@ mod process;
 mod receivers;
 mod rules;
 mod scrapes;
+mod watches;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -61,7 +62,7 @@ enum Value<'a> {
 }
 
 /// In the order of a scrape.
-const TABLES: [&[Metric]; 8] = [
+const TABLES: [&[Metric]; 9] = [
     &receivers::METRICS,
     &pipelines::EXPORTERS,
     &pipelines::METRICS,
@@ -69,6 +70,7 @@ const TABLES: [&[Metric]; 8] = [
     &rules::METRICS,
     &container_logs::METRICS,
     &scrapes::METRICS,
+    &watches::METRICS,
     &process::METRICS,
 ];
 

@@ -170,6 +170,8 @@ pub struct Settings {
     pub security: IngestSecurity,
     /// Who may see samples of what was sent.
     pub admin: Admin,
+    /// Pages beside `/metrics`, for everybody.
+    pub pages: Vec<Route>,
     /// How backends are reached.
     pub proxy: Proxy,
 }
@@ -193,6 +195,7 @@ impl Default for Settings {
             state: None,
             security: IngestSecurity::default(),
             admin: Admin::default(),
+            pages: Vec::new(),
             proxy: Proxy::default(),
         }
     }

@@ -30,7 +30,7 @@ pub use journal::JournalFigures;
 pub use memory::{MemoryFigures, PartFigures};
 pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
 pub use receivers::{ReceiverFigures, TransportFigures};
-pub use sources::{ScrapeFigures, SourceFigures};
+pub use sources::{ScrapeFigures, SourceFigures, WatchFigures};
 use weir_plan::PipelineId;
 
 use crate::account::Account;

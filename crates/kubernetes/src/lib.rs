@@ -10,6 +10,7 @@ pub mod admission;
 pub mod certificates;
 mod client;
 pub mod lease;
+pub mod node;
 pub mod operator;
 pub mod webhook;
 

@@ -10,13 +10,13 @@
 //! - **OPERATOR-4** What cannot be read is not taken for absent: nothing is decided from half a picture.
 //! - **OPERATOR-5** No value of a Secret is in a message, a status, an event or a log line.
 
-mod configuration;
+pub(crate) mod configuration;
 mod decide;
 mod flow;
 mod leftovers;
 mod manifests;
-mod names;
-mod object;
+pub(crate) mod names;
+pub(crate) mod object;
 mod options;
 mod overrides;
 mod picture;

@@ -6,7 +6,7 @@ mod loader;
 use std::time::SystemTime;
 
 use serde_json::Value;
-use weir_plan::{ClusterFacts, ClusterState, Plan};
+use weir_plan::{ClusterFacts, ClusterObject, ClusterState, Plan};
 
 use crate::diagnostic::{Diagnostic, Findings, Report, Severity, sorted};
 use crate::document;
@@ -104,6 +104,24 @@ impl Files {
 /// Everything that is wrong, in one report.
 pub fn load(sources: &[Source], options: &Options) -> Result<Loaded, Report> {
     compile(sources, options, false, Findings::default())
+}
+
+/// What is known of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Facts about the cluster and its pods.
+    pub facts: ClusterFacts,
+    /// The state of objects, whether or not a pipeline wants it.
+    pub objects: Vec<ClusterObject>,
+    /// What is wrong with objects. That keeps nothing else from being known.
+    pub findings: Vec<Diagnostic>,
+}
+
+/// Reads objects of a cluster, for whoever watches one. Nothing else may be in these texts.
+pub fn observe(sources: &[Source]) -> Observed {
+    let (findings, options) = (Findings::default(), Options::at(SystemTime::UNIX_EPOCH));
+    let (facts, objects) = Loader::new(&findings, &options, true).observe(sources);
+    Observed { facts, objects, findings: findings.into_sorted() }
 }
 
 /// The errors of a text on its own. Errors about Secrets that it refers to and does not define are left out.

@@ -226,7 +226,7 @@ async fn offer_once(inlet: &Inlet, request: Request, secured: &mut Secured, unti
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use weir_engine::settings::Admin;
@@ -236,7 +236,8 @@ mod tests {
 
     use super::*;
 
-    async fn engine() -> Engine {
+    /// An engine without pipelines and ports.
+    pub(crate) async fn engine() -> Engine {
         let admin = Admin { port: None, ..Admin::default() };
         let settings = Settings {
             grpc_port: None,

@@ -16,5 +16,5 @@ mod resource_status;
 #[cfg(test)]
 mod test_lines;
 
-pub use agent::{RuntimeAgent, Settings};
+pub use agent::{RuntimeAgent, Settings, Speaks};
 pub use client::Kubelet;

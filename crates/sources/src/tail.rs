@@ -81,6 +81,8 @@ pub struct Settings {
     pub state: Option<PathBuf>,
     /// The name of the pod that this process runs in. Its output is not read, because reading it would produce more.
     pub own_pod: Option<String>,
+    /// Its output is read all the same.
+    pub reads_own: bool,
     /// The name of this node, for pods without a known node.
     pub node_name: Option<String>,
     /// What is read on a first start.
@@ -113,6 +115,7 @@ impl Settings {
             directory,
             state: None,
             own_pod: None,
+            reads_own: false,
             node_name: None,
             start_at: StartAt::Beginning,
             max_removed_bytes: MAX_REMOVED_BYTES,
@@ -213,6 +216,7 @@ impl Tail {
             pods,
             wanted: RwLock::new(wanted(plan)),
             own_pod: settings.own_pod,
+            reads_own: AtomicBool::new(settings.reads_own),
             node_name: settings.node_name,
             metadata_waits: settings.metadata_waits,
             retry_after: settings.retry_after,
@@ -245,6 +249,13 @@ impl Tail {
     /// Returns what was wanted before.
     pub fn reload(&self, plan: &Plan) -> Wanted {
         self.want(wanted(plan))
+    }
+
+    /// Whether the output of the own pod is read from now on. What it wrote before is read, too.
+    pub fn read_own(&self, reads: bool) {
+        if self.shared.reads_own.swap(reads, Ordering::Relaxed) != reads {
+            self.is_rewanted.store(true, Ordering::Release);
+        }
     }
 
     /// Goes back to what was wanted before, because the engine does not run the plan.

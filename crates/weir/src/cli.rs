@@ -116,6 +116,8 @@ pub(crate) enum Command {
     Loadtest(weir_loadtest::scenario::LoadtestArgs),
     /// Run in a cluster: make its nodes do what its pipelines say, and say in their status how they stand (being built)
     Operator(crate::operator::OperatorArgs),
+    /// Run on a node of a cluster: do what the operator says, with what the API server knows of the node
+    Node(crate::node::NodeArgs),
     /// Give a directory to a user: what the first container of a node's pod does
     #[command(hide = true)]
     Own(crate::own::OwnArgs),
@@ -255,7 +257,7 @@ const AGENTS: &str = "Agents: scraping and container logs";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
 const ADMINISTRATION: &str = "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets";
 
-impl RunArgs {
+impl ProcessArgs {
     /// Whether the command line says that this process does that.
     pub(crate) fn names(&self, role: Role) -> bool {
         self.roles.contains(&role)
@@ -277,6 +279,13 @@ pub(crate) struct RunArgs {
     /// Refuse objects of kinds that mean nothing here, such as an Ingress, instead of skipping them
     #[arg(long)]
     pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+}
+
+/// Options of a process that moves data, wherever its configuration comes from.
+#[derive(Args, Debug)]
+pub(crate) struct ProcessArgs {
     /// What this process does, if gateways and agents are separate processes: without gateway, the OTLP ports stay
     /// closed, without logs, no container logs are read, and without metrics, no metrics are fetched [default: whatever the pipelines ask for]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...")]

@@ -13,7 +13,7 @@ use weir_enrich::{PodList, Pods};
 use weir_plan::Plan;
 use weir_sources::tail::{Board, Checkpoints, Settings, StartAt, Tail, Wanted};
 
-use crate::cli::{LogsStartAt, Role, RunArgs};
+use crate::cli::{LogsStartAt, Role, ProcessArgs};
 
 /// Where the kubelet has them.
 pub(crate) const DIRECTORY: &str = "/var/log/pods";
@@ -24,7 +24,7 @@ const NODE_NAMES: [&str; 2] = ["NODE_NAME", "MY_NODE_NAME"];
 /// Reads what containers print as soon as some pipeline wants it. From then on it goes on, and reads nothing while no
 /// pipeline wants anything.
 pub(crate) struct LogAgent {
-    args: Arc<RunArgs>,
+    args: Arc<ProcessArgs>,
     /// The directory of checkpoints; `None` keeps positions in memory.
     state: Option<PathBuf>,
     /// Shows how containers are read.
@@ -34,18 +34,28 @@ pub(crate) struct LogAgent {
     tail: Option<Tail>,
     /// The log says why nothing is read.
     has_said_why_not: bool,
+    /// Whether what this process prints is read, too.
+    reads_own: bool,
 }
 
 impl LogAgent {
     /// Checks what the command line says of container logs.
-    pub(crate) fn new(args: Arc<RunArgs>, board: Board) -> anyhow::Result<Self> {
+    pub(crate) fn new(args: Arc<ProcessArgs>, board: Board) -> anyhow::Result<Self> {
         if !args.allows(Role::Logs) && args.pod_logs.is_some() {
             bail!("cannot read what --pod-logs names: --roles leaves out logs");
         }
         if must_read(&args) {
             find(&args)?;
         }
-        Ok(Self { args, state: None, board, ready: None, tail: None, has_said_why_not: false })
+        Ok(Self { args, state: None, board, ready: None, tail: None, has_said_why_not: false, reads_own: false })
+    }
+
+    /// Whether what this process prints is read, too, from now on.
+    pub(crate) fn read_own(&mut self, reads: bool) {
+        self.reads_own = reads;
+        if let Some(tail) = &self.tail {
+            tail.read_own(reads);
+        }
     }
 
     /// Keeps checkpoints in this directory.
@@ -116,7 +126,8 @@ impl LogAgent {
         };
         Settings {
             state: self.state.clone(),
-            own_pod: variable("HOSTNAME"),
+            own_pod: variable("POD_NAME").or_else(|| variable("HOSTNAME")),
+            reads_own: self.reads_own,
             node_name: node_name(&self.args),
             start_at,
             max_removed_bytes: self.args.max_removed_logs as u64,
@@ -139,12 +150,12 @@ impl LogAgent {
 }
 
 /// Whether it is a mistake if there is nothing to read: somebody named the directory, or the process is for nothing else.
-fn must_read(args: &RunArgs) -> bool {
+fn must_read(args: &ProcessArgs) -> bool {
     args.pod_logs.is_some() || (args.names(Role::Logs) && !args.names(Role::Gateway))
 }
 
 /// The directory that the command line names, or the usual one, if it can be listed.
-fn find(args: &RunArgs) -> anyhow::Result<PathBuf> {
+fn find(args: &ProcessArgs) -> anyhow::Result<PathBuf> {
     let directory = args.pod_logs.as_deref().unwrap_or(Path::new(DIRECTORY));
     let cannot = || format!("cannot read container logs in {}: name a directory with --pod-logs", directory.display());
     fs::read_dir(directory).with_context(cannot)?;
@@ -152,10 +163,10 @@ fn find(args: &RunArgs) -> anyhow::Result<PathBuf> {
 }
 
 /// The name of this node, if somebody says it.
-pub(crate) fn node_name(args: &RunArgs) -> Option<String> {
+pub(crate) fn node_name(args: &ProcessArgs) -> Option<String> {
     args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable))
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }

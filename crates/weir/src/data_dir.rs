@@ -11,7 +11,7 @@ use tracing::field::debug;
 use weir_engine::settings::{Fsync, Journal};
 use weir_journal::OsFs;
 
-use crate::cli::{FsyncMode, RunArgs};
+use crate::cli::{FsyncMode, ProcessArgs};
 use crate::state::StateFiles;
 
 /// The journal lies in a directory of its own below the data directory.
@@ -28,17 +28,22 @@ pub(crate) struct DataDir {
     pub(crate) logs: PathBuf,
 }
 
+/// Where it is; nothing if data is kept in memory only.
+pub(crate) fn directory(args: &ProcessArgs) -> anyhow::Result<Option<PathBuf>> {
+    match &args.data_dir {
+        _ if args.no_data_dir => Ok(None),
+        Some(dir) => Ok(Some(dir.clone())),
+        None => default_dir().map(Some),
+    }
+}
+
 /// The data directory that the command line asks for.
-pub(crate) fn open(args: &RunArgs) -> anyhow::Result<Option<DataDir>> {
-    if args.no_data_dir {
+pub(crate) fn open(args: &ProcessArgs) -> anyhow::Result<Option<DataDir>> {
+    let Some(dir) = directory(args)? else {
         tracing::warn!(
             "running without a data directory: data that no backend has taken is lost when this process ends"
         );
         return Ok(None);
-    }
-    let dir = match &args.data_dir {
-        Some(dir) => dir.clone(),
-        None => default_dir()?,
     };
     let fs = OsFs::open(&dir.join(JOURNAL)).with_context(|| {
         let dir = dir.display();

@@ -12,10 +12,13 @@ mod convert;
 mod crds;
 mod data_dir;
 mod findings;
+mod handover;
+mod host;
 mod journal;
 mod limits;
 mod logging;
 mod logs;
+mod node;
 mod operator;
 mod own;
 mod preview;
@@ -41,7 +44,7 @@ use logging::Style;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let serves = matches!(cli.command, Command::Run(_) | Command::Sink(_) | Command::Operator(_));
+    let serves = matches!(cli.command, Command::Run(_) | Command::Node(_) | Command::Sink(_) | Command::Operator(_));
     let style = logging::style(cli.log_format, serves);
     logging::init(style, cli.log_level);
     let result = execute(cli.command);
@@ -66,6 +69,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::run(&args),
         Command::Targets(args) => targets::run(&args),
         Command::Operator(args) => operator::run(args),
+        Command::Node(args) => node::run(args),
         Command::Own(args) => own::run(&args),
         Command::Sink(args) => {
             limits::raise_file_limit();
@@ -107,6 +111,7 @@ mod tests {
     #[test]
     fn the_defaults_of_flags_are_those_of_the_engine() {
         let Command::Run(args) = Cli::parse_from(["weir", "run", "pipelines"]).command else { panic!("not run") };
+        let args = args.process;
         let durations = [args.spill_after, args.drain_timeout, args.max_connection_age];
         assert_eq!(durations, [settings::SPILL_AFTER, settings::DRAIN_TIMEOUT, settings::MAX_CONNECTION_AGE]);
         let removed = u64::try_from(args.max_removed_logs);

@@ -1,33 +1,34 @@
-//! `weir run`: the gateway.
+//! `weir run`, and what it has in common with `weir node`: the gateway and its agents.
 
 pub(crate) mod signals;
 
 use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::field::display;
 use weir_engine::admin::Route;
 use weir_engine::settings::Admin;
-use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, OtlpPorts, Settings, settings};
+use weir_engine::{Addresses, BookFigures, Changes, Engine, Entrance, OtlpPorts, Probes, Settings, settings};
 use weir_enrich::{PodList, Pods};
-use weir_plan::{ClusterFacts, PipelineId, Plan};
-use weir_resources::{Loaded, LogOutputs, Report};
+use weir_kubernetes::node::Facts;
+use weir_plan::{PipelineId, Plan};
+use weir_resources::{Loaded, Report};
 use weir_sources::scrape::TargetBoard;
 use weir_sources::tail::{Board, Wanted};
 
 use crate::allocator;
-use crate::cli::{Role, RunArgs};
-use crate::configuration;
+use crate::cli::{ProcessArgs, Role, RunArgs};
 use crate::container_logs::LogAgent;
-use crate::data_dir::{self, DataDir};
+use crate::data_dir::DataDir;
 use crate::findings;
+use crate::handover::{self, Estate, Heir};
+use crate::host::{self, Files, Host, News, Premises, Reading};
 use crate::limits;
 use crate::proxy;
 use crate::runtime_metrics::RuntimeMetrics;
@@ -38,25 +39,54 @@ use signals::Signals;
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let runtime = runtime(memory(&args))?;
-    let code = runtime.block_on(run_gateway(Arc::new(args)));
+    let RunArgs { paths, strict, process } = args;
+    let process = Arc::new(process);
+    block_on(&process, async || {
+        let mut signals = Signals::new()?;
+        let host = Files::new(paths, strict)?;
+        // Nobody hands over where there is only one process.
+        match gateway(Arc::clone(&process), host, &mut signals).await? {
+            End::Stopped(code) | End::HandedOver(_, code) => Ok(code),
+        }
+    })
+}
+
+/// Runs the work of a process that moves data.
+pub(crate) fn block_on(
+    process: &ProcessArgs,
+    work: impl AsyncFnOnce() -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = runtime(memory(process))?;
+    let code = runtime.block_on(async {
+        tokio::spawn(allocator::tidy());
+        work().await
+    });
     // A disk or a name server that hangs does not keep the process alive.
     runtime.shutdown_background();
     code
 }
 
-async fn run_gateway(args: Arc<RunArgs>) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::new()?;
-    tokio::spawn(allocator::tidy());
+/// How a gateway has ended.
+pub(crate) enum End {
+    Stopped(ExitCode),
+    /// Another process goes on.
+    HandedOver(Heir, ExitCode),
+}
+
+/// Runs a gateway until a signal ends it, or another process goes on.
+pub(crate) async fn gateway(
+    args: Arc<ProcessArgs>,
+    host: impl Host + Send + 'static,
+    signals: &mut Signals,
+) -> anyhow::Result<End> {
     // Files are read on a thread of its own: whatever hangs there, a signal is heard.
-    let start = tokio::task::spawn_blocking(move || Handle::current().block_on(Gateway::start(args)));
+    let start = tokio::task::spawn_blocking(move || Handle::current().block_on(Gateway::start(args, host)));
     let Some(started) = unless(signals.next(), start).await else {
         tracing::info!("stopped before it was ready");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(End::Stopped(ExitCode::SUCCESS));
     };
     let mut gateway = started.context("the start panicked: this is a bug in weir, please report it")??;
-    gateway.engine.open().await;
-    gateway.say_ready();
+    gateway.open().await;
     gateway.serve(signals).await
 }
 
@@ -91,18 +121,18 @@ fn runtime(memory: usize) -> anyhow::Result<Runtime> {
 }
 
 /// The memory budget, in bytes.
-fn memory(args: &RunArgs) -> usize {
+fn memory(args: &ProcessArgs) -> usize {
     let of_limit = || limits::cgroup_memory_limit().map_or(settings::MEMORY, |limit| limit / 4 * 3);
     args.memory.unwrap_or_else(of_limit)
 }
 
 /// Whether clients are to be served: if the command line says so, else if a pipeline takes what they push.
-fn serves_clients(args: &RunArgs, plan: &Plan) -> bool {
+fn serves_clients(args: &ProcessArgs, plan: &Plan) -> bool {
     let is_asked_for = || plan.pipelines.iter().any(|pipeline| pipeline.input.otlp.is_some());
     args.names(Role::Gateway) || (args.allows(Role::Gateway) && is_asked_for())
 }
 
-fn settings(args: &RunArgs, plan: &Plan) -> anyhow::Result<Settings> {
+fn settings(args: &ProcessArgs, plan: &Plan) -> anyhow::Result<Settings> {
     let memory = memory(args);
     if memory < settings::MEMORY_MIN {
         let (memory, least) = (limits::size(memory), limits::size(settings::MEMORY_MIN));
@@ -141,59 +171,55 @@ fn settings(args: &RunArgs, plan: &Plan) -> anyhow::Result<Settings> {
         state: None,
         security,
         admin,
+        pages: Vec::new(),
         proxy: proxy::of_environment()?,
     })
 }
 
-/// What is taken up again when it changes.
-struct Watches {
-    configuration: Watch,
-    security: Watch,
-}
-
-impl Watches {
-    fn new(args: &RunArgs) -> anyhow::Result<Self> {
-        let (configuration, security) = (args.paths.clone(), security::files(args));
-        Ok(Self { configuration: Watch::new(configuration)?, security: Watch::new(security)? })
-    }
-
-    fn has_security(&self) -> bool {
-        !self.security.paths().is_empty()
-    }
-}
-
-/// A gateway that is ready, and the files it is made of.
-struct Gateway {
+/// A gateway that is ready, and what it is made of.
+struct Gateway<H> {
     engine: Engine,
+    host: H,
+    /// What runs.
+    plan: Plan,
     /// What the engine asks about the cluster.
     pods: Arc<PodList>,
     log_agent: LogAgent,
     metric_agent: MetricAgent,
     runtime_metrics: RuntimeMetrics,
-    args: Arc<RunArgs>,
-    watches: Watches,
-    log_outputs: LogOutputs,
+    args: Arc<ProcessArgs>,
+    /// Certificates and tokens, read again when they change.
+    security: Watch,
+    /// OTLP ports of the process before this one.
+    estate: Option<Estate>,
+    probes: Option<Probes>,
     /// The whole budget in bytes, for the log.
     memory: usize,
 }
 
-impl Gateway {
+impl<H: Host> Gateway<H> {
     /// Mistakes in the command line, the configuration and the ports are found before the data directory is touched, and
     /// everything that can be wrong is found before the engine starts: it delivers what is on disk at once.
-    async fn start(args: Arc<RunArgs>) -> anyhow::Result<Self> {
-        let watches = Watches::new(&args)?;
-        let Loaded { plan, mut cluster, state, log_outputs, .. } = configuration(&args)?;
+    async fn start(args: Arc<ProcessArgs>, mut host: H) -> anyhow::Result<Self> {
+        let security = Watch::new(security::files(&args))?;
+        let mut loaded = host.first().await?;
+        let Facts { mut facts, state } = host::facts_of(&mut loaded);
+        let Loaded { plan, log_outputs, .. } = loaded;
         let mut settings = settings(&args, &plan)?;
+        settings.pages = host.pages();
         let board = Board::default();
         let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
+        log_agent.read_own(host.reads_own());
         settings.admin.routes.push(Route::new("/logs", board));
         let targets = TargetBoard::default();
         let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
-        let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone());
+        let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone(), host.speaks());
         settings.admin.routes.push(Route::new("/targets", targets));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
-        if let Some(DataDir { journal, state, logs }) = data_dir::open(&args)? {
+        let probes = entrance.answer_probes("starting").context("cannot answer probes")?;
+        let Premises { data_dir, estate } = host.premises(&args).await?;
+        if let Some(DataDir { journal, state, logs }) = data_dir {
             settings.journal = Some(journal);
             settings.state = Some(Arc::new(state));
             log_agent.keep_in(logs);
@@ -201,25 +227,46 @@ impl Gateway {
         log_agent.prepare(&plan)?;
         let memory = settings.memory;
         allocator::keep_within(memory);
-        let scrapables = mem::take(&mut cluster.scrapables);
-        let pods = Arc::new(PodList::new(cluster));
+        let scrapables = mem::take(&mut facts.scrapables);
+        let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
         metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
         runtime_metrics.make_for(&plan, state, &engine.inlet());
-        Ok(Self { engine, pods, log_agent, metric_agent, runtime_metrics, args, watches, log_outputs, memory })
+        host.runs(&plan, log_outputs, &engine.inlet());
+        Ok(Self {
+            engine,
+            host,
+            plan,
+            pods,
+            log_agent,
+            metric_agent,
+            runtime_metrics,
+            args,
+            security,
+            estate,
+            probes,
+            memory,
+        })
     }
 
-    /// From now on, a signal finds a gateway that can be ended in good order.
-    fn say_ready(&self) {
+    /// Serves from now on. A signal finds a gateway that can be ended in good order.
+    async fn open(&mut self) {
+        if let Some(probes) = self.probes.take() {
+            probes.end().await;
+        }
+        self.engine.open().await;
+        if let Some(estate) = &mut self.estate {
+            estate.take_up(&self.engine);
+        }
         let (Addresses { grpc, http, metrics, health, admin }, memory) = (self.engine.addresses(), self.memory);
         let [grpc, http, metrics, health, admin] = [grpc, http, metrics, health, admin].map(|at| at.map(display));
         tracing::info!(grpc, http, metrics, health, admin, memory, "ready");
     }
 
-    async fn serve(mut self, mut signals: Signals) -> anyhow::Result<ExitCode> {
-        let (mut loading, mut securing) = (Reading::default(), Reading::default());
+    async fn serve(mut self, signals: &mut Signals) -> anyhow::Result<End> {
+        let (mut securing, has_security) = (Reading::default(), !self.security.paths().is_empty());
         let code = loop {
             tokio::select! {
                 () = signals.next() => break ExitCode::SUCCESS,
@@ -229,12 +276,12 @@ impl Gateway {
                     );
                     break ExitCode::FAILURE;
                 }
-                () = self.watches.configuration.changed(), if loading.is_idle() => {
-                    let (args, running) = (Arc::clone(&self.args), self.log_outputs.clone());
-                    loading.begin(move || configuration::for_gateway(&args.paths, args.strict, &running));
-                }
-                loaded = loading.done() => self.reload(loaded).await,
-                () = self.watches.security.changed(), if self.watches.has_security() && securing.is_idle() => {
+                news = self.host.news() => match news {
+                    News::Heir(heir) => return self.hand_over(heir, signals).await,
+                    news => self.hear(news).await,
+                },
+                () = Estate::ends(&mut self.estate) => drop(self.estate.take().map(|estate| tokio::spawn(estate.leave()))),
+                () = self.security.changed(), if has_security && securing.is_idle() => {
                     let args = Arc::clone(&self.args);
                     securing.begin(move || security::read(&args));
                 }
@@ -242,41 +289,86 @@ impl Gateway {
             }
         };
         tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
+        let drain_timeout = self.args.drain_timeout;
+        self.end(drain_timeout, signals).await?;
+        Ok(End::Stopped(code))
+    }
+
+    /// Another process goes on: what is here is delivered or on the disk soon, and the data directory is free then. Who
+    /// connects meanwhile waits for the other process.
+    async fn hand_over(mut self, mut heir: Heir, signals: &mut Signals) -> anyhow::Result<End> {
+        let began = Instant::now();
+        tracing::info!("another process takes over; finishing what is under way");
+        heir.bequeath(self.engine.ports()).await;
+        self.end(handover::PATIENCE, signals).await?;
+        heir.release().await;
+        tracing::info!(took = ?began.elapsed(), "handed over");
+        Ok(End::HandedOver(heir, ExitCode::SUCCESS))
+    }
+
+    async fn end(mut self, drain_timeout: Duration, signals: &mut Signals) -> anyhow::Result<()> {
         // What is read already is waited for, as it is for clients.
         let hurry = signals.next().shared();
         let agents = async {
             tokio::join!(self.log_agent.stop(), self.metric_agent.stop(), self.runtime_metrics.stop());
         };
-        let patience = self.args.drain_timeout + LAST_READS;
-        let (stopped, have_ended) =
-            tokio::join!(self.engine.shutdown(hurry.clone()), is_done_within(patience, hurry, agents));
+        let patience = drain_timeout + LAST_READS;
+        let engine = self.engine.shutdown_within(drain_timeout, hurry.clone());
+        let estate = async {
+            if let Some(estate) = self.estate {
+                estate.leave().await;
+            }
+        };
+        let (stopped, have_ended, ()) = tokio::join!(engine, is_done_within(patience, hurry, agents), estate);
         stopped.books.iter().for_each(report);
         if !have_ended {
-            tracing::warn!("the end of reading was not waited for: some lines of containers may be sent again");
+            tracing::warn!(
+                "the end of reading was not waited for: lines of containers may be sent again, and scrapes that were under way are missing"
+            );
         }
+        self.host.end().await;
         if !stopped.in_order {
             bail!("ended by a second signal before everything under way was finished");
         }
-        Ok(code)
+        Ok(())
     }
 
-    /// Takes up what the files say now. Where they are wrong, everything goes on as it is.
+    async fn hear(&mut self, news: News) {
+        match news {
+            News::Configuration(loaded) => self.reload(*loaded).await,
+            News::Unreadable(error) => {
+                self.engine.reload_failed(&error);
+                tracing::error!(error, "the new configuration is not used; the last good one goes on");
+            }
+            News::Facts(facts) => {
+                if let Err(error) = self.know(facts) {
+                    tracing::error!("cannot take up what is new in the cluster: {error:#}");
+                }
+            }
+            News::Heir(_) => {}
+        }
+    }
+
+    /// Takes up what the configuration says now. Where it is wrong, everything goes on as it is.
     async fn reload(&mut self, loaded: Result<Loaded, Report>) {
         match loaded {
-            Ok(Loaded { plan, cluster, state, log_outputs, .. }) => match self.take_up(&plan, cluster).await {
-                Ok(Changes { added, changed, removed, .. }) => {
-                    self.runtime_metrics.make_for(&plan, state, &self.engine.inlet());
-                    self.log_outputs = log_outputs;
-                    let names =
-                        |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
-                    let (added, changed, removed) = (names(added), names(changed), names(removed));
-                    tracing::info!(added, changed, removed, "configuration reloaded");
+            Ok(mut loaded) => {
+                let facts = host::facts_of(&mut loaded);
+                let Loaded { plan, log_outputs, .. } = loaded;
+                match self.take_up(plan, facts).await {
+                    Ok(Changes { added, changed, removed, .. }) => {
+                        self.host.runs(&self.plan, log_outputs, &self.engine.inlet());
+                        let names =
+                            |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
+                        let (added, changed, removed) = (names(added), names(changed), names(removed));
+                        tracing::info!(added, changed, removed, "configuration reloaded");
+                    }
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::error!(error, "the new configuration is not used; the last good one goes on");
+                    }
                 }
-                Err(error) => {
-                    let error = format!("{error:#}");
-                    tracing::error!(error, "the new configuration is not used; the last good one goes on");
-                }
-            },
+            }
             Err(report) => {
                 findings::log(&report.diagnostics);
                 self.engine.reload_failed(&report.to_string());
@@ -287,8 +379,8 @@ impl Gateway {
     }
 
     /// Makes the process do what the pipelines of the plan ask for.
-    async fn take_up(&mut self, plan: &Plan, mut cluster: ClusterFacts) -> anyhow::Result<Changes> {
-        let (ports, wanted) = match self.begin(plan).await {
+    async fn take_up(&mut self, plan: Plan, facts: Facts) -> anyhow::Result<Changes> {
+        let (ports, wanted) = match self.begin(&plan).await {
             Ok(begun) => begun,
             Err(error) => {
                 self.engine.reload_failed(&format!("{error:#}"));
@@ -297,8 +389,8 @@ impl Gateway {
         };
         let opens = ports.is_some();
         let taken_up = match ports {
-            Some(ports) => self.engine.reload_behind(ports, plan),
-            None => self.engine.reload(plan),
+            Some(ports) => self.engine.reload_behind(ports, &plan),
+            None => self.engine.reload(&plan),
         };
         if taken_up.is_err() {
             self.log_agent.restore(wanted);
@@ -307,11 +399,20 @@ impl Gateway {
             tracing::info!(grpc = grpc.map(display), http = http.map(display), "the OTLP ports are open");
         }
         let changes = taken_up?;
-        let scrapables = mem::take(&mut cluster.scrapables);
-        let in_use = self.log_agent.pods_in_use().into_iter().chain(self.metric_agent.pods_in_use());
-        self.pods.replace(cluster, &in_use.collect());
-        self.metric_agent.scrape_for(plan, &scrapables, self.engine.inlet())?;
+        self.plan = plan;
+        self.know(facts)?;
+        self.log_agent.read_own(self.host.reads_own());
         Ok(changes)
+    }
+
+    /// What is known of the cluster from now on. The pipelines are the same.
+    fn know(&mut self, Facts { mut facts, state }: Facts) -> anyhow::Result<()> {
+        let scrapables = mem::take(&mut facts.scrapables);
+        let in_use = self.log_agent.pods_in_use().into_iter().chain(self.metric_agent.pods_in_use());
+        self.pods.replace(facts, &in_use.collect());
+        self.metric_agent.scrape_for(&self.plan, &scrapables, self.engine.inlet())?;
+        self.runtime_metrics.make_for(&self.plan, state, &self.engine.inlet());
+        Ok(())
     }
 
     /// Begins with what no pipeline asked for before, and finds out whether it can. What is read of containers is for
@@ -354,49 +455,6 @@ fn say_started(pipeline: &weir_plan::Pipeline) {
         port = endpoint.map(|endpoint| endpoint.port),
         "pipeline started"
     );
-}
-
-fn configuration(args: &RunArgs) -> anyhow::Result<Loaded> {
-    configuration::for_gateway(&args.paths, args.strict, &LogOutputs::default()).map_err(|report| {
-        findings::log(&report.diagnostics);
-        // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
-        anyhow!(
-            "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \
-             wrong; `weir check` shows the findings in their lines"
-        )
-    })
-}
-
-/// Files that are being read. Meanwhile requests are served and signals are heard, even when a file system hangs.
-struct Reading<T>(Option<JoinHandle<T>>);
-
-impl<T> Default for Reading<T> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<T: Send + 'static> Reading<T> {
-    fn is_idle(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn begin(&mut self, read: impl FnOnce() -> T + Send + 'static) {
-        self.0 = Some(tokio::task::spawn_blocking(read));
-    }
-
-    /// What was read, once it is there. May be dropped and called again.
-    async fn done(&mut self) -> T {
-        if let Some(reading) = &mut self.0 {
-            let read = reading.await;
-            self.0 = None;
-            match read {
-                Ok(read) => return read,
-                Err(_) => tracing::error!("reading files panicked: this is a bug in weir, please report it"),
-            }
-        }
-        std::future::pending().await
-    }
 }
 
 fn report((pipeline, books): &(PipelineId, BookFigures)) {

@@ -8,18 +8,18 @@ use weir_engine::Inlet;
 use weir_plan::{Plan, Scrapables};
 use weir_sources::scrape::{Scraper, Settings, TargetBoard};
 
-use crate::cli::{Role, RunArgs};
+use crate::cli::{Role, ProcessArgs};
 use crate::container_logs::node_name;
 
 /// Scrapes as soon as some pipeline wants it.
 pub(crate) struct MetricAgent {
-    args: Arc<RunArgs>,
+    args: Arc<ProcessArgs>,
     board: TargetBoard,
     scraper: Option<Scraper>,
 }
 
 impl MetricAgent {
-    pub(crate) fn new(args: Arc<RunArgs>, board: TargetBoard) -> Self {
+    pub(crate) fn new(args: Arc<ProcessArgs>, board: TargetBoard) -> Self {
         Self { args, board, scraper: None }
     }
 

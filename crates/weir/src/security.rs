@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use weir_engine::settings::{IngestSecurity, IngestTls};
 use weir_plan::Secret;
 
-use crate::cli::{IngestArgs, RunArgs};
+use crate::cli::{IngestArgs, ProcessArgs};
 
 /// Files of this kind are small; what is larger is something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -21,7 +21,7 @@ pub(crate) struct Security {
 }
 
 /// Reads the files.
-pub(crate) fn read(args: &RunArgs) -> anyhow::Result<Security> {
+pub(crate) fn read(args: &ProcessArgs) -> anyhow::Result<Security> {
     let IngestArgs { tls_cert, tls_key, tls_client_ca, bearer_token_file } = &args.ingest;
     let tls = match (tls_cert, tls_key) {
         (Some(cert), Some(key)) => Some(IngestTls {
@@ -37,7 +37,7 @@ pub(crate) fn read(args: &RunArgs) -> anyhow::Result<Security> {
 }
 
 /// The files, to be read again when they change.
-pub(crate) fn files(args: &RunArgs) -> Vec<PathBuf> {
+pub(crate) fn files(args: &ProcessArgs) -> Vec<PathBuf> {
     let IngestArgs { tls_cert, tls_key, tls_client_ca, bearer_token_file } = &args.ingest;
     let files = [tls_cert, tls_key, tls_client_ca, bearer_token_file, &args.admin.admin_token_file];
     files.into_iter().flatten().cloned().collect()

@@ -1,6 +1,7 @@
 //! The figures that sources in this process report.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::ContainerLogFigures;
 use crate::histogram::HistogramFigures;
@@ -14,6 +15,29 @@ pub struct SourceFigures {
     pub scrapes: Vec<ScrapeFigures>,
     /// Data points of runtime metrics that were made and that not every pipeline took, by the reason.
     pub runtime_lost: BTreeMap<&'static str, u64>,
+    /// What of a cluster is watched.
+    pub watches: Vec<WatchFigures>,
+    /// Whether this process speaks for the cluster; `None` where nobody elects who does.
+    pub leads: Option<bool>,
+}
+
+/// How something of a cluster is watched. Counts are since the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchFigures {
+    /// Which kind of objects.
+    pub watched: &'static str,
+    /// For whom: `node` or `cluster`.
+    pub scope: &'static str,
+    /// Objects that are known.
+    pub objects: u64,
+    /// Changes that were seen.
+    pub events: u64,
+    /// How often all objects were listed: once, and again when changes were missed.
+    pub lists: u64,
+    /// Attempts that failed.
+    pub errors: u64,
+    /// Since the last change, or since it was last heard that there is none.
+    pub silence: Duration,
 }
 
 /// How the targets of one job are scraped. Counts are since the start; the rest is as of the source's last report.
@@ -43,7 +67,8 @@ impl SourceFigures {
     /// Memory that it has elsewhere, in bytes.
     pub(crate) fn heap(&self) -> usize {
         let scrapes: usize = self.scrapes.iter().map(ScrapeFigures::bytes_in_memory).sum();
-        scrapes + self.runtime_lost.len() * size_of::<(&str, u64)>()
+        let watches = self.watches.len() * size_of::<WatchFigures>();
+        scrapes + watches + self.runtime_lost.len() * size_of::<(&str, u64)>()
     }
 }
 

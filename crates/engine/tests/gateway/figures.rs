@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_engine::Histogram;
 use weir_engine::Settings;
-use weir_engine::view::{ContainerLogFigures, ScrapeFigures, SourceFigures};
+use weir_engine::view::{ContainerLogFigures, ScrapeFigures, SourceFigures, WatchFigures};
 use weir_plan::Signal;
 use weir_testkit::clients::{ids, request, send_singly};
 use weir_testkit::data_dir::DataDir;
@@ -153,7 +153,10 @@ fn of_sources() -> SourceFigures {
         samples: 1,
         lost: vec![("no_room", 1)],
     };
-    SourceFigures { container_logs, scrapes: vec![scrapes], runtime_lost: BTreeMap::from([("no_room", 1)]) }
+    let silence = Duration::from_secs(1);
+    let watches = vec![WatchFigures { watched: "Pod", scope: "node", objects: 1, events: 1, lists: 1, errors: 1, silence }];
+    let runtime_lost = BTreeMap::from([("no_room", 1)]);
+    SourceFigures { container_logs, scrapes: vec![scrapes], runtime_lost, watches, leads: Some(true) }
 }
 
 /// Every metric that there is, with its type and labels, in both directions.

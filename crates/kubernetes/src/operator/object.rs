@@ -59,6 +59,9 @@ pub(crate) mod kinds {
     pub(crate) const LOG_PIPELINE: Kind = ("telemetry.kyma-project.io/v1beta1", "LogPipeline");
     pub(crate) const TELEMETRY: Kind = ("operator.kyma-project.io/v1beta1", "Telemetry");
 
+    /// Those of Weir.
+    pub(crate) const OURS: [Kind; 4] = [TRACE_PIPELINE, METRIC_PIPELINE, LOG_PIPELINE, TELEMETRY];
+
     /// What the API calls all objects of a kind.
     pub(crate) fn plural(kind: &str) -> String {
         let kind = kind.to_lowercase();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use weir_plan::{ClusterState, Enrichment, PipelineId, Plan, ResourceStatus, Signal};
+use weir_plan::{ClusterFacts, ClusterObject, ClusterState, Enrichment, PipelineId, Plan, ResourceStatus, Signal};
 
 use super::{Foreign, Loaded, Options, Source};
 use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
@@ -74,6 +74,14 @@ impl<'a> Loader<'a> {
         let cluster_name = cluster_name.or_else(|| self.options.api_server.clone());
         let plan = Plan { pipelines, enrichment: Enrichment { service, cluster_name, pod_labels }, intervals };
         Loaded { plan, cluster, state, warnings: Vec::new(), log_outputs, idle }
+    }
+
+    /// What objects of a cluster say.
+    pub(super) fn observe(mut self, sources: &[Source]) -> (ClusterFacts, Vec<ClusterObject>) {
+        for source in sources {
+            self.read(source);
+        }
+        self.objects.compile()
     }
 
     /// There is nothing to run: a mistake only if there is nothing at all.

@@ -39,14 +39,35 @@ const PER_OBJECT: usize = 4 << 10;
 /// So many objects of a cluster become metrics at a time, in one request.
 const OBJECTS_AT_A_TIME: usize = REQUEST_BYTES / PER_OBJECT;
 
+/// Who may speak for the cluster, asked each time.
+#[derive(Clone)]
+pub struct Speaks(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Speaks {
+    /// `now`: whether this process does at this moment.
+    pub fn when(now: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    fn now(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Speaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Speaks").field(&self.now()).finish()
+    }
+}
+
 /// What is looked at.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The kubelet of this node.
     pub kubelet: Option<Kubelet>,
     /// Whether this process makes the metrics of which a cluster needs one of each: of its objects, and of the status of
-    /// resources.
-    pub of_cluster: bool,
+    /// resources. `None`: never.
+    pub of_cluster: Option<Speaks>,
 }
 
 /// Makes runtime metrics until it is stopped.
@@ -69,7 +90,7 @@ struct Wanted {
 #[derive(Debug)]
 enum Source {
     Kubelet(Box<Watcher>),
-    Cluster,
+    Cluster(Speaks),
 }
 
 /// Looks at a source again and again.
@@ -140,7 +161,7 @@ impl RuntimeAgent {
             let url = kubelet.url.to_string();
             Source::Kubelet(Box::new(Watcher { client: Client::new(kubelet), url, board }))
         });
-        let sources = kubelet.into_iter().chain(of_cluster.then_some(Source::Cluster));
+        let sources = kubelet.into_iter().chain(of_cluster.map(Source::Cluster));
         let start = |source| {
             let looking = Loop { inlet: inlet.clone(), source, warned_lost: false };
             tokio::spawn(looking.run(wanted.subscribe()))
@@ -200,7 +221,7 @@ impl Loop {
                 Some(made) => deliver(&self.inlet, made, deadline).await.into_iter().collect(),
                 None => return,
             },
-            Source::Cluster => look_at_cluster(wanted, &self.inlet, deadline).await,
+            Source::Cluster(speaks) => look_at_cluster(wanted, speaks, &self.inlet, deadline).await,
         };
         self.note(&lost);
     }
@@ -286,13 +307,14 @@ async fn made_of(
     Ok(made)
 }
 
-/// Tells of the objects of the cluster and of the status of resources. Returns what was lost of it.
-async fn look_at_cluster(wanted: &Wanted, inlet: &Inlet, deadline: Instant) -> Vec<Lost> {
+/// Tells of the objects of the cluster and of the status of resources, as long as this process speaks for it. Returns what
+/// was lost.
+async fn look_at_cluster(wanted: &Wanted, speaks: &Speaks, inlet: &Inlet, deadline: Instant) -> Vec<Lost> {
     let (now, state) = (unix_nanos(), &wanted.state);
     let mut lost = Vec::new();
     for wish in &wanted.wishes {
         let (wish, input) = (*wish, |added| InputKind::Runtime(*wish, added));
-        for objects in state.objects.chunks(OBJECTS_AT_A_TIME) {
+        for objects in state.objects.chunks(OBJECTS_AT_A_TIME).take_while(|_| speaks.now()) {
             let room: usize = objects.iter().map(size).sum();
             let fill = |draft: &mut Draft| objects.iter().try_for_each(|object| cluster::write(object, draft));
             let draft = |room| Draft::new(SCOPE, wish, now, room);
@@ -300,7 +322,7 @@ async fn look_at_cluster(wanted: &Wanted, inlet: &Inlet, deadline: Instant) -> V
         }
     }
     if inlet.is_open(Signal::Metrics, InputKind::ResourceStatus) {
-        for statuses in state.statuses.chunks(OBJECTS_AT_A_TIME) {
+        for statuses in state.statuses.chunks(OBJECTS_AT_A_TIME).take_while(|_| speaks.now()) {
             let room = statuses.iter().map(|status| size_of_parts(1 + status.conditions.len(), status)).sum();
             let fill = |draft: &mut Draft| statuses.iter().try_for_each(|of| resource_status::write(of, draft));
             let draft = |room| Draft::new(SCOPE_OF_STATUS, RuntimeMetrics::default(), now, room);

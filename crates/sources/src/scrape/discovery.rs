@@ -8,7 +8,7 @@ mod services;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weir_otlp::conventions::{CONTAINER_NAME, NAMESPACE_NAME, NODE_NAME, POD_NAME, POD_UID};
 use weir_plan::{Input, Plan, ScrapableContainer, ScrapablePod, Scrapables, Selector, WorkloadKind};
@@ -107,11 +107,10 @@ impl<'a> Finder<'a> {
     fn static_targets(&mut self, plan: &Plan) {
         let inputs = plan.pipelines.iter().filter_map(|pipeline| pipeline.input.prometheus.as_ref());
         let takers: Vec<_> = self.prometheus.iter().map(|(id, _)| id.clone()).collect();
+        let mut known = HashSet::new();
         for url in inputs.flat_map(|input| &input.static_targets) {
             match Target::new(url, Job::Static) {
-                Ok(target) if !self.found.targets.iter().any(|(known, _)| *known == target) => {
-                    self.found.targets.push((target, takers.clone()));
-                }
+                Ok(target) if known.insert(target.url().clone()) => self.found.targets.push((target, takers.clone())),
                 Ok(_) => {}
                 Err(error) => self.drop(Job::Static, error.url().to_owned(), error),
             }

@@ -1,11 +1,15 @@
 //! Which input takes what of a page.
 
+use std::mem;
 use std::sync::LazyLock;
 
 use weir_engine::InputKind;
+use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
+use weir_otlp::cursor::Field;
 use weir_otlp::field::{metric, scope_data};
 
+use super::home::Follower;
 use super::relabel::{Action, Relabeling, Rule};
 use super::request::request;
 use super::target::{Job, Target};
@@ -46,24 +50,43 @@ pub(super) fn requests<T>(
     let mut metrics = Vec::with_capacity(length);
     let made = make(&mut metrics);
     let of = |(prefix, input)| {
-        let named = named(&metrics, prefix);
-        let length = named.iter().map(|whole| whole.len()).sum();
-        let make = |out: &mut Vec<u8>| named.iter().for_each(|whole| out.extend_from_slice(whole));
-        (!named.is_empty()).then(|| (input, request(resource, job.scope(), length, make).0))
+        let length = named(&metrics, prefix).map(|field| field.end - field.start).sum();
+        (length > 0).then(|| {
+            let make = |out: &mut Vec<u8>| copy_named(&metrics, prefix, out);
+            (input, request(resource, job.scope(), length, make).0)
+        })
     };
     (OF_PROXIES.into_iter().filter_map(of).collect(), made)
 }
 
 /// The metrics whose names begin like this.
-fn named<'a>(metrics: &'a [u8], prefix: &str) -> Vec<&'a [u8]> {
-    let all = Message::request(metrics).messages(scope_data::ITEMS);
-    let named = all.filter(|whole| whole.string(metric::NAME).starts_with(prefix));
-    named.map(|whole| &metrics[whole.field_range()]).collect()
+fn named<'a>(metrics: &'a [u8], prefix: &str) -> impl Iterator<Item = Field<'a>> {
+    Message::request(metrics).fields().filter(move |field| is_named(metrics, field, prefix))
+}
+
+fn is_named(metrics: &[u8], field: &Field<'_>, prefix: &str) -> bool {
+    let metric = Message::request(metrics).inner(field).filter(|_| field.number == scope_data::ITEMS);
+    metric.is_some_and(|metric| metric.string(metric::NAME).starts_with(prefix))
+}
+
+/// Appends the metrics whose names begin like this, and what they are of.
+fn copy_named(metrics: &[u8], prefix: &str, out: &mut Vec<u8>) {
+    let mut encoder = Encoder::from(mem::take(out));
+    let mut homes = Follower::new(metrics);
+    for field in Message::request(metrics).fields() {
+        if field.number != scope_data::ITEMS {
+            homes.pass(&field);
+        } else if is_named(metrics, &field, prefix) {
+            homes.write(&mut encoder);
+            encoder.raw(&metrics[field.start..field.end]);
+        }
+    }
+    *out = encoder.into_bytes();
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_otlp::build::Encoder;
+    use weir_otlp::field::scope;
     use weir_otlp::metrics::resource_metrics;
 
     use super::super::page::{Format, LastPage, PageRules};
@@ -93,12 +116,36 @@ mod tests {
             let rules = PageRules { relabel: relabeling(&target), sample_limit: 2, ..PageRules::of(Format::Text) };
             let mut out = Vec::new();
             let taken = LastPage::default().take(page, &rules, 1, &mut out).ok()?;
-            let names = ["istio_", "envoy_", "go_"].map(|prefix| named(&out, prefix).len());
+            let names = ["istio_", "envoy_", "go_"].map(|prefix| named(&out, prefix).count());
             Some((names, taken.samples, taken.dropped))
         };
         assert_eq!(kept(Job::IstioProxies, true), Some(([1, 1, 0], 4, 2)));
         assert_eq!(kept(Job::IstioProxies, false), Some(([1, 0, 0], 4, 3)));
         assert_eq!(kept(Job::Pods, false), None, "more samples than the limit");
+    }
+
+    #[test]
+    fn metrics_of_proxies_keep_their_scopes() {
+        let target = Target::new("http://10.0.0.1:15090/stats/prometheus", Job::IstioProxies).unwrap().with_envoy(true);
+        let page = b"istio_a{otel_scope_name=\"s\"} 1\nenvoy_b{otel_scope_name=\"t\"} 2\nistio_c 3\n\
+            envoy_d{otel_scope_name=\"s\"} 4\n";
+        let rules = PageRules { relabel: relabeling(&target), ..PageRules::of(Format::Text) };
+        let (all, _) = requests(Job::IstioProxies, b"", page.len(), |out| {
+            LastPage::default().take(page, &rules, 1, out).map(drop).unwrap();
+        });
+        let scopes = |request: &[u8]| {
+            let all = resource_metrics(request).flat_map(|resource| resource.scope_metrics().collect::<Vec<_>>());
+            let named = |whole: Message<'_>| whole.string(metric::NAME).to_owned();
+            let scope = |scope: weir_otlp::metrics::ScopeMetrics<'_>| {
+                let name = scope.0.message(scope_data::SCOPE).map(|scope| scope.string(scope::NAME).to_owned());
+                (name.unwrap_or_default(), scope.0.messages(scope_data::ITEMS).map(named).collect::<Vec<_>>().join(","))
+            };
+            all.map(scope).collect::<Vec<_>>()
+        };
+        let own = |name: &str, metrics: &str| (name.to_owned(), metrics.to_owned());
+        let own_scope = Job::IstioProxies.scope();
+        assert_eq!(scopes(&all[0].1), [own("s", "istio_a"), own(own_scope, "istio_c")]);
+        assert_eq!(scopes(&all[1].1), [own("t", "envoy_b"), own("s", "envoy_d")]);
     }
 
     #[test]

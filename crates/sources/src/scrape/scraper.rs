@@ -20,8 +20,10 @@ use super::mesh::ISTIO_CERTIFICATES;
 use super::target::{Job, Target};
 use crate::board::{DroppedTarget, TargetBoard};
 use target_task::TargetTask;
+use warnings::Warnings;
 
 mod target_task;
+mod warnings;
 
 /// Samples of a page at most. This limit and the next one are those of Kyma's agent.
 pub const SAMPLE_LIMIT: usize = 50_000;
@@ -47,7 +49,7 @@ pub struct Scraper {
     shared: Arc<Shared>,
     running: HashMap<Target, Running>,
     /// Those whose targets were removed. They end their series and themselves, before the next scrape would be.
-    leaving: Vec<JoinHandle<()>>,
+    leaving: HashMap<Target, JoinHandle<()>>,
     survey: JoinHandle<()>,
     node_name: Option<String>,
 }
@@ -75,6 +77,7 @@ struct Shared {
     pages_part: MemoryPart,
     targets_part: MemoryPart,
     board: TargetBoard,
+    warnings: Warnings,
 }
 
 /// What the task of a target is to do.
@@ -110,9 +113,17 @@ impl Scraper {
         let pages_part = inlet.memory_part(inlet.memory() / PAGES_PART);
         let targets_part = inlet.memory_part(inlet.memory() / TARGETS_PART);
         let fetcher = Fetcher::new(istio_certificates)?;
-        let shared = Arc::new(Shared { inlet, fetcher, known_part, pages_part, targets_part, board });
+        let shared = Arc::new(Shared {
+            inlet,
+            fetcher,
+            known_part,
+            pages_part,
+            targets_part,
+            board,
+            warnings: Warnings::default(),
+        });
         let survey = tokio::spawn(survey(Arc::clone(&shared)));
-        let mut scraper = Self { shared, running: HashMap::new(), leaving: Vec::new(), survey, node_name };
+        let mut scraper = Self { shared, running: HashMap::new(), leaving: HashMap::new(), survey, node_name };
         scraper.reload(plan, scrapables);
         Ok(scraper)
     }
@@ -122,9 +133,9 @@ impl Scraper {
     pub fn reload(&mut self, plan: &Plan, scrapables: &Scrapables) {
         let Discovered { mut targets, mut dropped } = discover(plan, scrapables, self.node_name.as_deref());
         let wanted: HashSet<&Target> = targets.iter().map(|(target, _)| target).collect();
-        self.leaving.retain(|task| !task.is_finished());
+        self.leaving.retain(|_, task| !task.is_finished());
         let removed = self.running.extract_if(|target, _| !wanted.contains(target));
-        self.leaving.extend(removed.map(|(_, running)| running.end_series()));
+        self.leaving.extend(removed.map(|(target, running)| (target, running.end_series())));
         targets.retain(|(target, _)| {
             let is_scraped = self.order(target, Order::Scrape(interval_of(target.job(), plan.intervals)));
             if !is_scraped {
@@ -143,7 +154,8 @@ impl Scraper {
             return true;
         }
         let Some(permit) = self.shared.targets_part.try_reserve(target.memory()) else { return false };
-        self.running.insert(target.clone(), Running::start(&self.shared, target, order, permit));
+        let before = self.leaving.remove(target);
+        self.running.insert(target.clone(), Running::start(&self.shared, target, order, (permit, before)));
         true
     }
 
@@ -167,7 +179,7 @@ impl Scraper {
 
 impl Drop for Scraper {
     fn drop(&mut self) {
-        self.leaving.iter().chain([&self.survey]).for_each(JoinHandle::abort);
+        self.leaving.values().chain([&self.survey]).for_each(JoinHandle::abort);
     }
 }
 
@@ -188,6 +200,12 @@ async fn survey(shared: Arc<Shared>) {
     loop {
         ticks.tick().await;
         shared.report();
+        if let Some(unsaid) = shared.warnings.unsaid() {
+            tracing::warn!(
+                messages = unsaid,
+                "more was to be said of targets than the log takes in a minute; /targets has it all"
+            );
+        }
     }
 }
 
@@ -205,15 +223,53 @@ impl Order {
 }
 
 impl Running {
-    fn start(shared: &Arc<Shared>, target: &Target, order: Order, permit: Permit) -> Self {
+    /// `before`: see [`TargetTask::run`].
+    fn start(
+        shared: &Arc<Shared>,
+        target: &Target,
+        order: Order,
+        (permit, before): (Permit, Option<JoinHandle<()>>),
+    ) -> Self {
         let (orders, received) = watch::channel(order);
         let task = TargetTask::new(shared, target, received, permit);
-        Self { orders, task: tokio::spawn(task.run()) }
+        Self { orders, task: tokio::spawn(task.run(before)) }
     }
 
     /// Lets it say that all series have ended.
     fn end_series(self) -> JoinHandle<()> {
         self.orders.send_replace(Order::EndSeries);
         self.task
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::inlet::tests::engine;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Where nobody listens.
+    fn target() -> Target {
+        Target::new("http://127.0.0.1:1/metrics", Job::Static).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_target_that_comes_back_is_not_scraped_until_its_series_have_ended() {
+        let engine = engine().await;
+        let (nothing, board) = ((&Plan::default(), &Scrapables::default()), TargetBoard::default());
+        let mut scraper = Scraper::start(Settings::default(), nothing, engine.inlet(), board.clone()).unwrap();
+        board.set_targets(vec![(target(), Vec::new())]);
+        let (end, ended) = oneshot::channel::<()>();
+        scraper.leaving.insert(target(), tokio::spawn(async { drop(ended.await) }));
+        assert!(scraper.order(&target(), Order::Scrape(HOUR)));
+        sleep(3 * HOUR).await;
+        assert!(board.all().is_empty());
+        end.send(()).unwrap();
+        sleep(3 * HOUR).await;
+        assert_eq!(board.all().len(), 1);
     }
 }

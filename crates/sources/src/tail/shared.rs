@@ -1,6 +1,7 @@
 //! What all parts of the tailer share: what pipelines want, where containers are, and the totals.
 
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     pub(super) pods: Arc<dyn Pods>,
     pub(super) wanted: RwLock<Vec<ContainerLogs>>,
     pub(super) own_pod: Option<String>,
+    /// Whether what the own pod prints is read all the same.
+    pub(super) reads_own: AtomicBool,
     pub(super) node_name: Option<String>,
     /// The first lines of a pod wait so long for facts about it.
     pub(super) metadata_waits: Duration,
@@ -81,7 +84,7 @@ impl Shared {
     }
 
     fn takes(&self, logs: &ContainerLogs, name: &ContainerName) -> bool {
-        let is_own = self.own_pod.as_ref() == Some(&name.pod);
+        let is_own = self.own_pod.as_ref() == Some(&name.pod) && !self.reads_own.load(Ordering::Relaxed);
         !is_own && logs.namespaces.takes(&name.namespace) && logs.containers.takes(&name.container)
     }
 

@@ -81,7 +81,7 @@ impl Agent {
         });
         let token = Some(self.files.path().join("token"));
         let kubelet = runtime::Kubelet { url: kubelet.url.parse().unwrap(), token, ca };
-        let settings = runtime::Settings { kubelet: Some(kubelet), of_cluster: false };
+        let settings = runtime::Settings { kubelet: Some(kubelet), of_cluster: None };
         self.run(settings, ClusterState::default());
     }
 
@@ -260,7 +260,7 @@ async fn objects_of_the_cluster_and_the_status_of_resources_are_told() {
     let desired: Wish<'_> = (&["k8s.deployment.desired"], Selector::All);
     let mut agent = Agent::start(&[desired, (&[], Selector::All)]).await;
     let state = ClusterState { objects: vec![deployment("cart")], statuses: vec![status()] };
-    agent.run(runtime::Settings { kubelet: None, of_cluster: true }, state);
+    agent.run(runtime::Settings { kubelet: None, of_cluster: Some(runtime::Speaks::when(|| true)) }, state);
     let of = |name: &str| {
         format!(
             "runtime{{k8s.cluster.uid=c-1,k8s.deployment.name={name},k8s.deployment.uid=uid-of-it,k8s.namespace.name=shop}} \
@@ -285,7 +285,7 @@ async fn what_no_pipeline_takes_is_counted_with_the_reason() {
     let desired: Wish<'_> = (&["k8s.deployment.desired"], Selector::All);
     let mut agent = Agent::with(vec![Backend::holding().await], &[desired], 32 << 20).await;
     let objects = (0..2_000).map(|number| deployment(&format!("cart-{number}"))).collect();
-    agent.run(runtime::Settings { kubelet: None, of_cluster: true }, ClusterState { objects, statuses: Vec::new() });
+    agent.run(runtime::Settings { kubelet: None, of_cluster: Some(runtime::Speaks::when(|| true)) }, ClusterState { objects, statuses: Vec::new() });
     let lost = || agent.engine.view().snapshot().unwrap().sources.runtime_lost;
     eventually("the pipeline is full", async || lost().values().sum::<u64>() >= 2_000).await;
     assert!(lost().keys().all(|reason| ["no_room", "no_memory"].contains(reason)), "{:?}", lost());

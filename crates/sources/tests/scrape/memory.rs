@@ -55,6 +55,17 @@ async fn a_target_that_leaves_does_not_wait_for_memory() {
     in_time("the end of scraping", agent.scraper.stop()).await;
 }
 
+/// SCRAPE-3: there is no memory to say that the series have ended, and that is counted.
+#[tokio::test]
+async fn the_end_of_series_that_finds_no_memory_is_counted() {
+    let server = server().await;
+    let mut agent = agent(&server).await;
+    let _held = agent.leave(32 << 10).await;
+    agent.scraper.reload(&plan_of(&agent.backend, &[], INTERVAL), &Scrapables::default());
+    let lost = || agent.engine.view().snapshot().unwrap().sources.scrapes.first()?.lost.first().copied();
+    eventually("it is counted", async || lost().is_some_and(|(why, lost)| why == "no_memory" && lost >= 5_000)).await;
+}
+
 /// The same when all scraping ends.
 #[tokio::test]
 async fn a_scrape_that_waits_for_memory_ends_at_once() {

@@ -174,7 +174,7 @@ fn billionths(value: u64) -> f64 {
 #[derive(Debug, Default)]
 pub(crate) struct Pods(HashMap<String, Pod>);
 
-/// What a pod asks for, and its volumes.
+/// What a pod asks for, and its volumes; both in the order of their names.
 #[derive(Debug, Default)]
 pub(super) struct Pod {
     pub(super) containers: Vec<(String, Resources)>,
@@ -225,11 +225,13 @@ impl Pod {
     }
 
     pub(super) fn container(&self, name: &str) -> Option<Resources> {
-        self.containers.iter().find(|(of, _)| of == name).map(|(_, resources)| *resources)
+        let found = self.containers.binary_search_by(|(of, _)| of.as_str().cmp(name));
+        found.ok().map(|index| self.containers[index].1)
     }
 
     pub(super) fn volume(&self, name: &str) -> Option<&Volume> {
-        self.volumes.iter().find(|volume| volume.name == name)
+        let found = self.volumes.binary_search_by(|volume| volume.name.as_str().cmp(name));
+        found.ok().map(|index| &self.volumes[index])
     }
 }
 
@@ -338,10 +340,11 @@ impl From<PodItem> for Pod {
             let kind = spec.kind();
             Volume { name: spec.name, kind, claim: spec.persistent_volume_claim.map(|claim| claim.claim_name) }
         };
-        Self {
-            containers: spec.containers.into_iter().map(container).collect(),
-            volumes: spec.volumes.into_iter().map(volume).collect(),
-        }
+        let mut containers: Vec<_> = spec.containers.into_iter().map(container).collect();
+        let mut volumes: Vec<_> = spec.volumes.into_iter().map(volume).collect();
+        containers.sort_by(|(one, _), (other, _)| one.cmp(other));
+        volumes.sort_by(|one, other| one.name.cmp(&other.name));
+        Self { containers, volumes }
     }
 }
 

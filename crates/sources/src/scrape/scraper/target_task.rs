@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use weir_engine::{Permit, unix_nanos};
 
 use super::{BODY_LIMIT, Order, Shared};
 use crate::board::{Failure, LastScrape};
-use crate::inlet::{Lost, Made, deliver, reserve};
+use crate::inlet::{Loss, Lost, Made, deliver, reserve};
 use crate::scrape::failure::FetchError;
 use crate::scrape::fetch::Limits;
 use crate::scrape::inputs::requests;
@@ -82,8 +83,15 @@ impl TargetTask {
         }
     }
 
-    /// Scrapes until there is another order.
-    pub(super) async fn run(mut self) {
+    /// Scrapes until there is another order. `before`: the task that ends the series which this target had before.
+    pub(super) async fn run(mut self, before: Option<JoinHandle<()>>) {
+        if let Some(mut before) = before {
+            // The end of a series must not arrive after what the series begins with anew.
+            let ended = unless(self.orders.clone(), Order::is_end, &mut before).await;
+            if ended.is_none() && *self.orders.borrow() == Order::Stop {
+                before.abort();
+            }
+        }
         while self.wait_until_due().await {
             self.scrape().await;
         }
@@ -134,7 +142,9 @@ impl TargetTask {
             // Its series are as they were: it is Weir that has no room.
             Err(error) if error.result() == NO_MEMORY => (None, Some(error.into()), None),
             Err(error) => {
-                (None, Some(error.into()), self.stale_markers(scraped, Instant::now() + LEAST_PATIENCE).await)
+                let markers = self.stale_markers(scraped, Instant::now() + LEAST_PATIENCE).await;
+                // Without memory for them, the next scrape may send them.
+                (None, Some(error.into()), markers.ok().flatten())
             }
         };
         let sent_markers = failure.is_some() && metrics.is_some();
@@ -161,9 +171,12 @@ impl TargetTask {
     async fn end_series(&mut self) {
         let scraped = unix_nanos();
         let until = Instant::now() + self.interval;
-        let metrics = self.stale_markers(scraped, until).await;
+        let markers = self.stale_markers(scraped, until).await;
+        let data_points = self.last_page.data_points().unwrap_or_default();
+        let unsaid = markers.as_ref().err().map(|why| Lost { why: *why, data_points });
         let about = self.about(&no_diagnostics(scraped));
-        if let Some(lost) = self.deliver([metrics, Some(about)], until).await {
+        let lost = self.deliver([markers.ok().flatten(), Some(about)], until).await;
+        if let Some(lost) = Lost::both(unsaid, lost) {
             self.shared.board.note_lost(&self.target, lost);
             self.warn_lost(lost);
         }
@@ -185,40 +198,52 @@ impl TargetTask {
         Made::new(vec![(job.diagnostics(), bytes)], None, None)
     }
 
-    /// A request with a staleness marker for each series. Waits for memory for it. Without, the next scrape may send them.
-    async fn stale_markers(&mut self, scraped: u64, until: Instant) -> Option<Made> {
+    /// A request with a staleness marker for each series, if there are any. Waits for memory for it.
+    async fn stale_markers(&mut self, scraped: u64, until: Instant) -> Result<Option<Made>, Loss> {
         let job = self.target.job();
-        let permit = reserve(&self.shared.inlet, job.copies() * self.last_page.work_to_mark_stale(), until).await?;
+        let bytes = job.copies() * self.last_page.work_to_mark_stale();
+        let permit = reserve(&self.shared.inlet, bytes, until).await.ok_or(Loss::NoMemory)?;
         let length = self.last_page.length();
         let (requests, has_markers) =
             requests(job, &self.resource, length, |out| self.last_page.mark_all_stale(scraped, out));
         let mut made = Made::new(requests, None, Some(permit));
         made.pay_no_more();
-        has_markers.ok()?.then_some(made)
+        let has_markers = has_markers.map_err(|_| Loss::NoMemory)?;
+        Ok(has_markers.then_some(made))
     }
 
+    /// The log says what is new, and of many targets only so much.
     fn note(&self, scrape: LastScrape) {
-        if let Some(lost) = scrape.lost {
+        let (failure, lost) = (scrape.failure.clone(), scrape.lost);
+        let before = self.shared.board.note(&self.target, scrape);
+        let (was_wrong, had_lost) = before.map_or((None, None), |before| (before.failure, before.lost));
+        if let Some(lost) = lost.filter(|_| had_lost.is_none()) {
             self.warn_lost(lost);
         }
-        let now = scrape.failure.clone();
-        let was_wrong = self.shared.board.note(&self.target, scrape).and_then(|before| before.failure);
         let url = self.target.url();
-        match (now, was_wrong) {
-            (Some(failure), before) if !before.as_ref().is_some_and(|before| before.is_like(&failure)) => {
+        match (failure, was_wrong) {
+            (Some(failure), before)
+                if !before.as_ref().is_some_and(|before| before.is_like(&failure))
+                    && self.shared.warnings.may_say() =>
+            {
                 tracing::warn!(target_url = %url, error = failure.words, "cannot scrape a target; trying again");
             }
-            (None, Some(_)) => tracing::info!(target_url = %url, "the target can be scraped again"),
+            (None, Some(_)) if self.shared.warnings.may_say() => {
+                tracing::info!(target_url = %url, "the target can be scraped again");
+            }
             _ => {}
         }
     }
 
     fn warn_lost(&self, Lost { why, data_points }: Lost) {
+        if !self.shared.warnings.may_say() {
+            return;
+        }
         tracing::warn!(
             target_url = %self.target.url(),
             data_points,
             reason = %why,
-            "data points of a scrape were lost: not every pipeline took them before the next scrape"
+            "data points of a scrape were lost: not every pipeline took them before the next scrape; weir_scrape_lost_data_points_total counts on"
         );
     }
 }

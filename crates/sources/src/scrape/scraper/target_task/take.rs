@@ -87,9 +87,17 @@ impl TargetTask {
             let made = work(&mut last_page);
             (last_page, made)
         });
-        let (last_page, made) = done.await.map_err(|error| ScrapeError::Work(error.to_string()))?;
-        self.last_page = last_page;
-        Ok(made)
+        match done.await {
+            Ok((last_page, made)) => {
+                self.last_page = last_page;
+                Ok(made)
+            }
+            Err(error) => {
+                // With the thread went all that was known of the page.
+                self.last_page_permit = None;
+                Err(ScrapeError::Work(error.to_string()))
+            }
+        }
     }
 
     /// Keeps what is known of the page if it can be paid for.
@@ -105,7 +113,7 @@ impl TargetTask {
             return;
         }
         self.last_page = LastPage::default();
-        if !mem::replace(&mut self.warned_not_remembered, true) {
+        if !mem::replace(&mut self.warned_not_remembered, true) && self.shared.warnings.may_say() {
             tracing::warn!(
                 target_url = %url,
                 bytes,

@@ -1,0 +1,146 @@
+//! What the operator tells the nodes: the Secret, and the copy of it on a node's disk.
+
+use std::fmt;
+use std::io::Read;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::read::GzDecoder;
+use k8s_openapi::api::core::v1::Secret;
+use serde::{Deserialize, Serialize};
+
+use crate::operator::configuration::{KEY, SETTINGS};
+use crate::operator::names::REVISION;
+
+/// What a configuration of files may have.
+const MAX_BYTES: u64 = weir_resources::MAX_BYTES;
+
+/// A configuration as the operator wrote it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// Which one; the operator asks for it.
+    pub revision: String,
+    /// The documents that a file would have. They hold secrets.
+    pub text: String,
+    /// What is no document.
+    pub settings: Settings,
+    packed: Vec<u8>,
+}
+
+/// What holds for the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Settings {
+    /// The level of the log, `error` to `debug`; `None`: as the command line says.
+    pub log_level: Option<String>,
+    /// Whether nodes read what they print themselves.
+    pub collect_agent_logs: bool,
+}
+
+/// A configuration on a disk.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    revision: String,
+    settings: Settings,
+    /// In base64.
+    packed: String,
+}
+
+impl fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Configuration").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+impl Configuration {
+    /// Reads the Secret.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing of its values is in the message.
+    pub(super) fn of(secret: Secret) -> Result<Self, String> {
+        let mut data = secret.data.unwrap_or_default();
+        let revision = secret.metadata.annotations.unwrap_or_default().remove(REVISION).unwrap_or_default();
+        let packed = data.remove(KEY).ok_or_else(|| format!("the Secret has no key {KEY}"))?.0;
+        let settings = match data.remove(SETTINGS) {
+            Some(settings) => serde_json::from_slice(&settings.0)
+                .map_err(|_| format!("the key {SETTINGS} of the Secret is not as the operator writes it"))?,
+            None => Settings::default(),
+        };
+        Self::new(revision, settings, packed)
+    }
+
+    fn new(revision: String, settings: Settings, packed: Vec<u8>) -> Result<Self, String> {
+        let mut text = String::new();
+        let read = GzDecoder::new(&*packed).take(MAX_BYTES + 1).read_to_string(&mut text);
+        read.map_err(|error| format!("the key {KEY} cannot be unpacked: {error}"))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(format!("the key {KEY} has more than {MAX_BYTES} bytes of text"));
+        }
+        Ok(Self { revision, text, settings, packed })
+    }
+
+    /// The copy for the disk. It holds secrets.
+    pub fn stored(&self) -> Vec<u8> {
+        let (revision, settings) = (self.revision.clone(), self.settings.clone());
+        let stored = Stored { revision, settings, packed: BASE64_STANDARD.encode(&self.packed) };
+        serde_json::to_vec(&stored).unwrap_or_default()
+    }
+
+    /// Reads such a copy.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn of_stored(bytes: &[u8]) -> Result<Self, String> {
+        // The text of the error might show a part of it.
+        let stored: Stored = serde_json::from_slice(bytes).map_err(|_| "it is no configuration".to_owned())?;
+        let packed = BASE64_STANDARD.decode(stored.packed).map_err(|_| "it is no configuration".to_owned())?;
+        Self::new(stored.revision, stored.settings, packed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::ByteString;
+    use serde_json::json;
+
+    use super::*;
+    use crate::operator::configuration::{self, Part};
+
+    fn secret() -> Secret {
+        let pipeline = json!({"apiVersion": "a/v1", "kind": "TracePipeline", "metadata": {"name": "shop"}});
+        let part = Part { pipeline, secrets: Vec::new() };
+        let (configuration, _) = configuration::Configuration::new(None, &[&part]);
+        let settings = json!({"logLevel": "debug", "collectAgentLogs": true, "later": 1});
+        serde_json::from_value(configuration.manifest("kyma-system", &settings, json!({}))).unwrap()
+    }
+
+    #[test]
+    fn what_the_operator_writes_is_read_and_kept_on_the_disk() {
+        let read = Configuration::of(secret()).unwrap();
+        assert_eq!(read.revision.len(), 16);
+        assert!(read.text.contains("TracePipeline"));
+        assert_eq!(read.settings, Settings { log_level: Some("debug".to_owned()), collect_agent_logs: true });
+        assert_eq!(Configuration::of_stored(&read.stored()), Ok(read));
+        assert!(Configuration::of_stored(b"{").is_err());
+    }
+
+    #[test]
+    fn a_secret_that_is_wrong_is_refused_without_its_values() {
+        let with = |key: &str, value: &[u8]| {
+            let mut secret = secret();
+            let data: &mut BTreeMap<_, _> = secret.data.get_or_insert_default();
+            data.insert(key.to_owned(), ByteString(value.to_vec()));
+            Configuration::of(secret).unwrap_err()
+        };
+        for error in [with(KEY, b"hunter2"), with(SETTINGS, b"hunter2")] {
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        assert!(Configuration::of(Secret::default()).unwrap_err().contains("no key"));
+        // A small text that becomes a large one.
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::copy(&mut std::io::repeat(b' ').take(MAX_BYTES + 1), &mut encoder).unwrap();
+        assert!(with(KEY, &encoder.finish().unwrap()).contains("more than"));
+    }
+}

@@ -1,0 +1,336 @@
+//! The tasks of a node: which watches run, and what becomes of what they see.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::{Notify, watch as cell};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, sleep, sleep_until};
+use weir_plan::{ClusterObject, ClusterState, ObjectState};
+
+use super::keep::{self, Purpose};
+use super::objects::{key, observe};
+use super::watch::{Change, Progress, What, follow};
+use super::{Cluster, Configuration, Facts, Node, Objects, Options, Scope, Shared, Told, Wants};
+use crate::lease::{Leadership, Timings, campaign};
+use crate::operator::names;
+use crate::operator::object::{kinds, text};
+
+/// Changes of a node's objects that come within this time have an effect together.
+const LOCAL_PACE: Duration = Duration::from_millis(200);
+/// The same for those of the whole cluster, which only become metrics, every half a minute or so.
+const CLUSTER_PACE: Duration = Duration::from_secs(5);
+
+const SECRET: What = What::new("v1", "Secret");
+const POD: What = What::new("v1", "Pod");
+const NODE: What = What::new("v1", "Node");
+const NAMESPACE: What = What::new("v1", "Namespace");
+const CONFIG_MAP: What = What::new("v1", "ConfigMap");
+const SERVICE: What = What::new("v1", "Service");
+const ENDPOINT_SLICE: What = What::new("discovery.k8s.io/v1", "EndpointSlice");
+
+/// The namespace whose uid stands for that of the cluster, and what a Gardener cluster says of itself in it.
+const SYSTEM: &str = "kube-system";
+const SHOOT_INFO: &str = "shoot-info";
+
+pub(super) fn start(client: &Client, options: Options) -> Node {
+    let Options { namespace, node_name, identity } = options;
+    let (wants, wanted) = cell::channel(Wants::default());
+    let (stop, stopped) = cell::channel(false);
+    let (told, configuration) = cell::channel(Told::None);
+    let (known, facts) = cell::channel(Facts::default());
+    let (leadership, campaign) =
+        campaign(client.clone(), &namespace, names::CLUSTER_STATE_LEASE, unique(&identity), Timings::of_many());
+    let shared = Arc::new(Shared {
+        local: Mutex::new(Objects::default()),
+        cluster: Mutex::new(Cluster::default()),
+        changed: [Notify::new(), Notify::new()],
+        has_pods: cell::channel(false).0,
+        is_complete: AtomicBool::new(false),
+        leadership: leadership.clone(),
+        progress: Mutex::default(),
+    });
+    let watcher = Watcher { client: client.clone(), node_name, shared: Arc::clone(&shared) };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(watcher.clone().secret(namespace.clone(), told));
+    for what in [
+        NODE.with(format!("metadata.name={}", watcher.node_name)),
+        NAMESPACE.with(format!("metadata.name={SYSTEM}")),
+        CONFIG_MAP.within(SYSTEM).with(format!("metadata.name={SHOOT_INFO}")),
+    ] {
+        tasks.spawn(watcher.clone().local(what, Purpose::Facts { annotations: false }));
+    }
+    tasks.spawn(watcher.clone().as_wanted(wanted.clone()));
+    tasks.spawn(watcher.of_cluster(leadership, wanted.clone(), namespace));
+    tasks.spawn(tell(Arc::clone(&shared), known));
+    let campaign = tokio::spawn(async move {
+        let mut wanted = wanted;
+        // Nobody takes part for whom there would be nothing to do, nor has the right to.
+        if needs_leader(&mut wanted, stopped.clone()).await {
+            campaign.run(until(stopped)).await;
+        }
+    });
+    Node { shared, configuration, facts, wants, stop, campaign, _tasks: tasks }
+}
+
+/// A name that nobody had before.
+fn unique(identity: &str) -> String {
+    format!("{identity}_{:016x}", fastrand::u64(..))
+}
+
+/// Resolves when a leader is needed, or with false when there is nothing to do any more.
+async fn needs_leader(wanted: &mut cell::Receiver<Wants>, stopped: cell::Receiver<bool>) -> bool {
+    tokio::select! {
+        needed = wanted.wait_for(Wants::needs_leader) => needed.is_ok(),
+        () = until(stopped) => false,
+    }
+}
+
+async fn until(mut stopped: cell::Receiver<bool>) {
+    // Whoever could say so is gone: that is an end, too.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Resolves when other things are wanted.
+async fn differs(wanted: &mut cell::Receiver<Wants>, how: impl FnMut(&Wants) -> bool) {
+    let is_gone = wanted.wait_for(how).await.is_err();
+    if is_gone {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[derive(Clone)]
+struct Watcher {
+    client: Client,
+    node_name: String,
+    shared: Arc<Shared>,
+}
+
+impl Watcher {
+    async fn follow(&self, what: What, scope: Scope, take: impl FnMut(Change)) {
+        let progress: Arc<Progress> = self.shared.progress(scope, what.kind);
+        follow(self.client.clone(), what, progress, take).await;
+    }
+
+    /// The one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
+    async fn secret(self, namespace: String, told: cell::Sender<Told>) {
+        let only = SECRET.within(&namespace).with(format!("metadata.name={}", names::CONFIGURATION));
+        self.follow(only, Scope::Node, |change| {
+            let secret = match change {
+                Change::All(found) => found.into_iter().next(),
+                Change::Set(secret) => Some(secret),
+                Change::Gone(_) => None,
+            };
+            let Some(secret) = secret else {
+                tracing::warn!(secret = names::CONFIGURATION, "there is no configuration; the last one goes on");
+                return;
+            };
+            let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());
+            let read = read.and_then(Configuration::of).map(Arc::new);
+            told.send_if_modified(|known| {
+                let differs = known.as_ref() != Some(&read);
+                *known = Some(read);
+                differs
+            });
+        })
+        .await;
+    }
+
+    /// Objects that are documents for this node.
+    async fn local(self, what: What, purpose: Purpose) {
+        let (shared, node, kind) = (Arc::clone(&self.shared), self.node_name.clone(), what.kind);
+        let api_version = what.api_version;
+        let document = |mut object: Value| {
+            let mut document = keep::document(api_version, kind, &mut object, purpose);
+            is_of_node(kind, &mut document, &node).then_some(document)
+        };
+        self.follow(what, Scope::Node, |change| {
+            let differs = match change {
+                Change::All(objects) => {
+                    let documents: Vec<_> = objects.into_iter().filter_map(document).collect();
+                    let differs = shared.local().replace(kind, &documents);
+                    if kind == POD.kind {
+                        shared.has_pods.send_replace(true);
+                    }
+                    differs
+                }
+                Change::Set(object) => {
+                    let key = key(kind, &object);
+                    match document(object) {
+                        Some(document) => shared.local().set(kind, &document),
+                        None => shared.local().remove(&key),
+                    }
+                }
+                Change::Gone(object) => shared.local().remove(&key(kind, &object)),
+            };
+            if differs {
+                shared.changed[0].notify_one();
+            }
+        })
+        .await;
+    }
+
+    /// What pipelines of this node want.
+    async fn as_wanted(self, mut wanted: cell::Receiver<Wants>) {
+        let of_node = |wants: &Wants| (wants.annotations, wants.scrapes);
+        loop {
+            let (annotations, scrapes) = of_node(&wanted.borrow_and_update());
+            let mut tasks = JoinSet::new();
+            let facts = Purpose::Facts { annotations };
+            tasks.spawn(self.clone().local(POD.with(format!("spec.nodeName={}", self.node_name)), facts));
+            if scrapes {
+                tasks.spawn(self.clone().local(SERVICE, facts));
+                tasks.spawn(self.clone().local(ENDPOINT_SLICE, facts));
+            } else {
+                let forgotten = [SERVICE, ENDPOINT_SLICE].map(|what| self.shared.local().forget(what.kind));
+                if forgotten.contains(&true) {
+                    self.shared.changed[0].notify_one();
+                }
+            }
+            differs(&mut wanted, |wants| of_node(wants) != (annotations, scrapes)).await;
+            // What they saw stays known.
+            tasks.shutdown().await;
+        }
+    }
+
+    /// What the one that speaks for the cluster has to know.
+    async fn of_cluster(self, mut leadership: Leadership, mut wanted: cell::Receiver<Wants>, namespace: String) {
+        let of_cluster = |wants: &Wants| (wants.kinds.clone(), wants.statuses);
+        loop {
+            let (kinds, statuses) = of_cluster(&wanted.borrow_and_update());
+            let mut tasks = JoinSet::new();
+            self.shared.is_complete.store(false, Ordering::Release);
+            if leadership.leads() {
+                let mut all: Vec<_> = kinds.iter().map(|kind| (What::all(*kind), Purpose::State)).collect();
+                if statuses {
+                    all.extend(kinds::OURS.map(|kind| (What::all(kind), Purpose::Status)));
+                }
+                let names: Vec<_> = all.iter().map(|(what, _)| what.kind).collect();
+                for (what, purpose) in all {
+                    let only = what.kind == kinds::TELEMETRY.1;
+                    let what = if only { what.within(&namespace) } else { what };
+                    tasks.spawn(self.clone().state(what, purpose, names.clone()));
+                }
+            }
+            tokio::select! {
+                () = leadership.changed() => {}
+                () = differs(&mut wanted, |wants| of_cluster(wants) != (kinds.clone(), statuses)) => {}
+            }
+            // Nothing that a watch sees comes after this.
+            tasks.shutdown().await;
+            *self.shared.cluster() = Cluster::default();
+            self.shared.changed[1].notify_one();
+        }
+    }
+
+    /// Objects of a kind, for metrics. `all`: the kinds without which the picture is not complete.
+    async fn state(self, what: What, purpose: Purpose, all: Vec<&'static str>) {
+        let (shared, kind, api_version) = (Arc::clone(&self.shared), what.kind, what.api_version);
+        let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose);
+        self.follow(what, Scope::Cluster, |change| {
+            let mut cluster = shared.cluster();
+            match change {
+                Change::All(objects) => {
+                    let documents: Vec<_> = objects.into_iter().map(document).collect();
+                    cluster.replace(kind, &documents);
+                }
+                Change::Set(object) => cluster.set(kind, &document(object)),
+                Change::Gone(object) => cluster.remove(&key(kind, &object)),
+            }
+            drop(cluster);
+            if all_listed(&shared, &all) {
+                shared.changed[1].notify_one();
+            }
+        })
+        .await;
+    }
+}
+
+fn all_listed(shared: &Shared, all: &[&'static str]) -> bool {
+    shared.cluster().is_complete(all.iter().copied())
+}
+
+/// Whether an object of the whole cluster matters on this node. Of what is behind services, only what is here does.
+fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
+    match kind {
+        "Service" => document.pointer("/metadata/annotations").and_then(Value::as_object).is_some_and(|all| !all.is_empty()),
+        "EndpointSlice" => {
+            let Some(endpoints) = document.get_mut("endpoints").and_then(Value::as_array_mut) else { return false };
+            endpoints.retain(|endpoint| text(endpoint, "/nodeName").is_none_or(|name| name == node));
+            !endpoints.is_empty()
+        }
+        _ => true,
+    }
+}
+
+/// Makes facts of what was seen.
+async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
+    let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
+    loop {
+        let is_of_cluster = tokio::select! {
+            () = shared.changed[0].notified() => false,
+            () = async {
+                sleep_until(next_cluster).await;
+                shared.changed[1].notified().await;
+            } => true,
+        };
+        if is_of_cluster {
+            next_cluster = Instant::now() + CLUSTER_PACE;
+        } else {
+            sleep(LOCAL_PACE).await;
+        }
+        let text = shared.local().text();
+        // Only a bug makes it panic; what was known is still true then.
+        let Ok(observed) = spawn_blocking(move || observe(text)).await else { continue };
+        for finding in &observed.findings {
+            tracing::warn!(finding = %finding.message, "an object of the cluster is not as expected");
+        }
+        let mut nodes = observed.objects;
+        nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));
+        if is_of_cluster {
+            of_cluster = state_of_cluster(&shared, nodes.clone()).await;
+        }
+        let of_node = || Arc::new(ClusterState { objects: nodes, statuses: Vec::new() });
+        let state = of_cluster.clone().unwrap_or_else(of_node);
+        known.send_replace(Facts { facts: observed.facts, state });
+        if is_of_cluster {
+            shared.is_complete.store(of_cluster.is_some(), Ordering::Release);
+        }
+    }
+}
+
+/// Nothing where this process does not lead. `nodes`: this one, of which the capacity is needed.
+async fn state_of_cluster(shared: &Arc<Shared>, nodes: Vec<ClusterObject>) -> Option<Arc<ClusterState>> {
+    if !shared.leadership.leads() {
+        return None;
+    }
+    let shared = Arc::clone(shared);
+    let mut state = spawn_blocking(move || shared.cluster().state()).await.ok()?;
+    if !state.objects.iter().any(|object| matches!(object.state, ObjectState::Node(_))) {
+        state.objects.extend(nodes);
+    }
+    Some(Arc::new(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_services_what_is_scraped_on_this_node_matters() {
+        let annotated = |annotations| json!({"metadata": {"annotations": annotations}});
+        assert!(is_of_node("Service", &mut annotated(json!({"prometheus.io/scrape": "true"})), "a"));
+        assert!(!is_of_node("Service", &mut annotated(json!({})), "a"));
+        let mut slice = json!({"endpoints": [{"nodeName": "a"}, {"nodeName": "b"}, {}]});
+        assert!(is_of_node("EndpointSlice", &mut slice, "a"));
+        assert_eq!(slice, json!({"endpoints": [{"nodeName": "a"}, {}]}));
+        assert!(!is_of_node("EndpointSlice", &mut json!({"endpoints": [{"nodeName": "b"}]}), "a"));
+        assert!(is_of_node("Pod", &mut json!({}), "a"));
+    }
+}

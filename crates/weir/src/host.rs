@@ -1,0 +1,165 @@
+//! What a gateway lives in, which tells it what to do: files of a machine, or a node of a cluster.
+
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use tokio::task::JoinHandle;
+use weir_engine::Inlet;
+use weir_engine::admin::Route;
+use weir_kubernetes::node::Facts;
+use weir_plan::Plan;
+use weir_resources::{Loaded, LogOutputs, Report};
+use weir_sources::runtime::Speaks;
+
+use crate::cli::ProcessArgs;
+use crate::configuration;
+use crate::data_dir::{self, DataDir};
+use crate::findings;
+use crate::handover::{Estate, Heir};
+use crate::watch::Watch;
+
+/// Something new.
+pub(crate) enum News {
+    /// Another configuration, or what is wrong with it.
+    Configuration(Box<Result<Loaded, Report>>),
+    /// There is a configuration that nobody understands.
+    Unreadable(String),
+    /// The cluster is another than before, and the configuration the same.
+    Facts(Facts),
+    /// Another process is to go on in place of this one.
+    Heir(Heir),
+}
+
+/// Where data is kept, and what comes with it.
+pub(crate) struct Premises {
+    /// `None`: in memory only.
+    pub(crate) data_dir: Option<DataDir>,
+    /// What the process before this one has left.
+    pub(crate) estate: Option<Estate>,
+}
+
+/// See the module. What a machine does not have is here by default.
+pub(crate) trait Host {
+    /// What to begin with.
+    async fn first(&mut self) -> anyhow::Result<Loaded>;
+
+    /// What is new. May be dropped and called again.
+    async fn news(&mut self) -> News;
+
+    /// The directory for data, locked.
+    async fn premises(&mut self, args: &ProcessArgs) -> anyhow::Result<Premises> {
+        Ok(Premises { data_dir: data_dir::open(args)?, estate: None })
+    }
+
+    /// What was told last is what runs now.
+    fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet);
+
+    /// The gateway has ended, and leaves the data directory after this.
+    async fn end(self)
+    where
+        Self: Sized,
+    {
+    }
+
+    /// Whether the process is to read what it prints itself.
+    fn reads_own(&self) -> bool {
+        false
+    }
+
+    /// Who speaks for the cluster, if that is decided by an election.
+    fn speaks(&self) -> Option<Speaks> {
+        None
+    }
+
+    /// Pages beside the metrics.
+    fn pages(&self) -> Vec<Route> {
+        Vec::new()
+    }
+}
+
+/// A machine: the configuration is in files.
+pub(crate) struct Files {
+    paths: Vec<PathBuf>,
+    strict: bool,
+    watch: Watch,
+    loading: Reading<Result<Loaded, Report>>,
+    /// What the next configuration must not change.
+    running: LogOutputs,
+}
+
+impl Files {
+    /// Watches from now on.
+    pub(crate) fn new(paths: Vec<PathBuf>, strict: bool) -> anyhow::Result<Self> {
+        let watch = Watch::new(paths.clone())?;
+        Ok(Self { paths, strict, watch, loading: Reading::default(), running: LogOutputs::default() })
+    }
+}
+
+impl Host for Files {
+    async fn first(&mut self) -> anyhow::Result<Loaded> {
+        configuration::for_gateway(&self.paths, self.strict, &LogOutputs::default()).map_err(|report| {
+            findings::log(&report.diagnostics);
+            // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
+            anyhow!(
+                "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \
+                 wrong; `weir check` shows the findings in their lines"
+            )
+        })
+    }
+
+    async fn news(&mut self) -> News {
+        loop {
+            tokio::select! {
+                () = self.watch.changed(), if self.loading.is_idle() => {
+                    let (paths, strict, running) = (self.paths.clone(), self.strict, self.running.clone());
+                    self.loading.begin(move || configuration::for_gateway(&paths, strict, &running));
+                }
+                loaded = self.loading.done() => return News::Configuration(Box::new(loaded)),
+            }
+        }
+    }
+
+    fn runs(&mut self, _: &Plan, log_outputs: LogOutputs, _: &Inlet) {
+        self.running = log_outputs;
+    }
+}
+
+/// Something that is being read. Meanwhile requests are served and signals are heard, even when a file system hangs.
+pub(crate) struct Reading<T>(Option<JoinHandle<T>>);
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Send + 'static> Reading<T> {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn begin(&mut self, read: impl FnOnce() -> T + Send + 'static) {
+        self.0 = Some(tokio::task::spawn_blocking(read));
+    }
+
+    /// What was read, once it is there. May be dropped and called again.
+    pub(crate) async fn done(&mut self) -> T {
+        if let Some(reading) = &mut self.0 {
+            let read = reading.await;
+            self.0 = None;
+            match read {
+                Ok(read) => return read,
+                Err(_) => tracing::error!("reading panicked: this is a bug in weir, please report it"),
+            }
+        }
+        pending().await
+    }
+}
+
+/// The facts that a configuration of files has itself.
+pub(crate) fn facts_of(loaded: &mut Loaded) -> Facts {
+    let (facts, state) = (std::mem::take(&mut loaded.cluster), std::mem::take(&mut loaded.state));
+    Facts { facts, state: Arc::new(state) }
+}

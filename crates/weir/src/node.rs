@@ -1,0 +1,305 @@
+//! `weir node`: a gateway with its agents on a node of a cluster. What the cluster says is in `weir-kubernetes`; what moves
+//! data is shared with `weir run`.
+
+mod page;
+mod report;
+mod saved;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+use weir_engine::admin::Route;
+use weir_engine::{Inlet, Probes};
+use weir_journal::LockError;
+use weir_kubernetes::Client;
+use weir_kubernetes::node::{self, Configuration, Facts, Node, Seen, Wants};
+use weir_plan::Plan;
+use weir_resources::{Loaded, LogOutputs, Report, Source};
+use weir_sources::runtime::Speaks;
+
+use crate::cli::{LogLevel, ProcessArgs};
+use crate::configuration::options;
+use crate::container_logs::node_name;
+use crate::data_dir;
+use crate::findings;
+use crate::handover::{self, Door, Estate, Heir};
+use crate::host::{Host, News, Premises, Reading};
+use crate::limits;
+use crate::logging;
+use crate::run::signals::Signals;
+use crate::run::{self, End};
+use page::NodePage;
+use saved::Saved;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir node --listen 0.0.0.0 --data-dir /var/lib/weir                       in a pod, as the operator's DaemonSet says
+  weir node --kubeconfig ~/.kube/config --node-name n1 --no-data-dir        on your machine, for development
+
+The configuration is in the Secret telemetry-node, which `weir operator` writes. What is needed of the environment, and \
+the rights in the cluster, are in docs/node.md.";
+
+/// The API server may take so long until the configuration of an earlier process is used, or facts are not waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Between two looks whether the data directory is free.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two questions to the process that has it.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NodeArgs {
+    /// Where the operator lives
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "kyma-system", value_parser = NonEmptyStringValueParser::new())]
+    namespace: String,
+    /// How to reach the API server from outside of a cluster
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// What identifies this process among nodes; a random number is added
+    #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "weir-node")]
+    pod_name: String,
+    /// The pod that this process is in: a newer one takes over the data directory, and an older one does not [default: each
+    /// process is one of its own]
+    #[arg(long, env = "POD_UID", value_name = "UID", value_parser = NonEmptyStringValueParser::new())]
+    pod_uid: Option<String>,
+    #[command(flatten)]
+    process: ProcessArgs,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
+    let NodeArgs { namespace, kubeconfig, pod_name, pod_uid, process } = args;
+    let process = Arc::new(process);
+    let Some(node_name) = node_name(&process) else {
+        bail!("cannot watch the pods of this node: name it with --node-name, or in the environment as NODE_NAME");
+    };
+    // A process that nobody gave an id is one of its own.
+    let id = pod_uid.unwrap_or_else(|| format!("{:016x}", fastrand::u64(..)));
+    run::block_on(&process, async || {
+        let mut signals = Signals::new()?;
+        limits::raise_file_limit();
+        let client = weir_kubernetes::client(kubeconfig.as_deref()).await?;
+        let options = node::Options { namespace, node_name, identity: pod_name };
+        loop {
+            let host = Cluster::new(&client, options.clone(), Arc::clone(&process), id.clone());
+            match run::gateway(Arc::clone(&process), host, &mut signals).await? {
+                End::Stopped(code) => return Ok(code),
+                End::HandedOver(heir, code) => {
+                    if rest(&process, heir, &mut signals).await {
+                        return Ok(code);
+                    }
+                    tracing::warn!("the process that took over is gone; going on");
+                }
+            }
+        }
+    })
+}
+
+/// Nothing is left to do but to be there. True when a signal ends it, and false when the other process is gone.
+async fn rest(process: &ProcessArgs, mut heir: Heir, signals: &mut Signals) -> bool {
+    let probes = Probes::bind(process.listen, process.health_port, "handed_over").await;
+    if let Err(error) = &probes {
+        tracing::warn!(%error, "cannot answer probes any more");
+    }
+    let ends = tokio::select! {
+        () = signals.next() => true,
+        () = heir.gone() => false,
+    };
+    if ends {
+        tracing::info!("stopping: clients are asked to go elsewhere");
+        heir.farewell().await;
+    }
+    if let Ok(probes) = probes {
+        probes.end().await;
+    }
+    ends
+}
+
+/// A node of a cluster.
+struct Cluster {
+    node: Node,
+    process: Arc<ProcessArgs>,
+    /// Who this process is, among those that use the data directory.
+    id: String,
+    door: Option<Door>,
+    saved: Saved,
+    /// What is told now, which may not run yet.
+    told: Option<Arc<Configuration>>,
+    loading: Reading<Result<Loaded, Report>>,
+    page: NodePage,
+    reporter: Option<JoinHandle<()>>,
+    running: LogOutputs,
+}
+
+impl Cluster {
+    fn new(client: &Client, options: node::Options, process: Arc<ProcessArgs>, id: String) -> Self {
+        let node = Node::start(client, options);
+        let saved = Saved::of(data_dir::directory(&process).ok().flatten().as_deref());
+        let (loading, page, running) = (Reading::default(), NodePage::default(), LogOutputs::default());
+        Self { node, process, id, door: None, saved, told: None, loading, page, reporter: None, running }
+    }
+
+    /// Takes up what holds for the process, and says what documents to load.
+    fn hear(&mut self, told: Arc<Configuration>) -> impl FnOnce() -> Result<Loaded, Report> + Send + 'static {
+        let level = told.settings.log_level.as_deref().and_then(|level| LogLevel::from_str(level, true).ok());
+        logging::set_level(level);
+        self.told = Some(Arc::clone(&told));
+        let running = self.running.clone();
+        move || load(&told, &running)
+    }
+
+    /// What runs first: what the API server says, or what an earlier process had if the API server does not answer.
+    async fn begin(&mut self) -> Loaded {
+        let mut saved = self.saved.read();
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let told = tokio::select! {
+                told = self.node.configuration() => told,
+                () = sleep_until(patience), if saved.is_some() => {
+                    tracing::warn!("the API server does not answer; beginning with the last good configuration");
+                    saved.take().ok_or_else(String::new)
+                }
+            };
+            let loaded = match told {
+                Ok(told) => self.hear(told)().map_err(|report| {
+                    findings::log(&report.diagnostics);
+                    format!("{} findings", report.diagnostics.len())
+                }),
+                Err(error) => Err(error),
+            };
+            match loaded {
+                Ok(loaded) => return loaded,
+                Err(error) => tracing::error!(error, "cannot use the configuration; waiting for another one"),
+            }
+        }
+    }
+
+    /// The same documents with what is known of the cluster.
+    fn with_facts(&mut self, mut loaded: Loaded) -> Loaded {
+        let Facts { facts, state } = self.node.known();
+        loaded.cluster = facts;
+        loaded.state = Arc::unwrap_or_clone(state);
+        loaded
+    }
+}
+
+impl Host for Cluster {
+    async fn first(&mut self) -> anyhow::Result<Loaded> {
+        let waiting = Probes::bind(self.process.listen, self.process.health_port, "waiting_for_configuration").await;
+        let waiting = waiting.context("cannot answer probes; choose another port with --health-port")?;
+        let loaded = self.begin().await;
+        self.node.want(Wants::of(&loaded.plan));
+        self.node.settle(PATIENCE).await;
+        waiting.end().await;
+        Ok(self.with_facts(loaded))
+    }
+
+    async fn news(&mut self) -> News {
+        loop {
+            tokio::select! {
+                seen = self.node.news(!self.loading.is_idle()) => match seen {
+                    Seen::Facts(facts) => return News::Facts(facts),
+                    Seen::Configuration(Err(error)) => return News::Unreadable(error),
+                    Seen::Configuration(Ok(told)) => {
+                        let load = self.hear(told);
+                        self.loading.begin(load);
+                    }
+                },
+                loaded = self.loading.done() => {
+                    let loaded = loaded.map(|loaded| self.with_facts(loaded));
+                    return News::Configuration(Box::new(loaded));
+                }
+                heir = Door::heir(&mut self.door) => return News::Heir(heir),
+            }
+        }
+    }
+
+    async fn premises(&mut self, args: &ProcessArgs) -> anyhow::Result<Premises> {
+        let Some(dir) = data_dir::directory(args)? else { return Ok(Premises { data_dir: None, estate: None }) };
+        let shown = dir.display();
+        handover::enter(&dir, &self.id).with_context(|| format!("cannot use the data directory {shown}"))?;
+        let mut estate: Option<Estate> = None;
+        let mut ask_at = Instant::now();
+        loop {
+            match data_dir::open(args) {
+                Ok(data_dir) => {
+                    match Door::open(&dir, self.id.clone()) {
+                        Ok(door) => self.door = Some(door),
+                        Err(error) => tracing::error!(
+                            %error, data_dir = %shown,
+                            "no other process can take over: end this one by hand before an update"
+                        ),
+                    }
+                    self.saved.keep();
+                    return Ok(Premises { data_dir, estate });
+                }
+                Err(error) if is_held(&error) => {}
+                Err(error) => return Err(error),
+            }
+            if estate.is_none() && Instant::now() >= ask_at {
+                tracing::info!(data_dir = %shown, "another process uses the data directory; asking it to hand over");
+                // Whoever is not there, or is about to end, leaves the directory sooner or later.
+                estate = handover::ask(&dir, &self.id).await.ok().flatten();
+                ask_at = Instant::now() + ASK_EVERY;
+            } else {
+                sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+
+    fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet) {
+        self.running = log_outputs;
+        self.node.want(Wants::of(plan));
+        if let Some(told) = &self.told {
+            self.page.set(&told.revision);
+            self.saved.save(Arc::clone(told));
+        }
+        if self.reporter.is_none() {
+            self.reporter = Some(tokio::spawn(report::again_and_again(self.node.figures(), inlet.clone())));
+        }
+    }
+
+    fn reads_own(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.settings.collect_agent_logs)
+    }
+
+    fn speaks(&self) -> Option<Speaks> {
+        Some(Speaks::when(self.node.speaks()))
+    }
+
+    fn pages(&self) -> Vec<Route> {
+        vec![Route::new("/node", self.page.clone())]
+    }
+
+    async fn end(self) {
+        let Self { node, door, saved, reporter, .. } = self;
+        drop(door);
+        if let Some(reporter) = reporter {
+            reporter.abort();
+            // It has what keeps the data directory.
+            let _ = reporter.await;
+        }
+        tokio::join!(node.stop(), saved.end());
+    }
+}
+
+fn load(told: &Configuration, running: &LogOutputs) -> Result<Loaded, Report> {
+    let source = Source { name: "Secret telemetry-node".to_owned(), text: told.text.clone() };
+    // Without a pipeline there is nothing to do, which is no mistake: the operator decides who runs.
+    let loaded = weir_resources::load(&[source], &options(false))?;
+    loaded.log_outputs.check_after(running)?;
+    findings::log(&loaded.warnings);
+    Ok(loaded)
+}
+
+fn is_held(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<LockError>(), Some(LockError::Held { .. }))
+}
