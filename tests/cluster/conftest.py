@@ -16,6 +16,10 @@ _ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """WEIR_CLUSTER_RUNNING names the state directory of one that runs and is left running: for work on tests."""
+    if running := os.environ.get("WEIR_CLUSTER_RUNNING"):
+        yield Cluster(Path(running))
+        return
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         cluster.run("up", "2")

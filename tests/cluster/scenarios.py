@@ -34,7 +34,8 @@ _WORDS = {
     "metrics": {"$signal": "metrics", "$kind": "MetricPipeline", "$Signal": "Metric", "$items": "metrics"},
     "logs": {"$signal": "logs", "$kind": "LogPipeline", "$Signal": "Log", "$items": "logs"},
 }
-_DEADLINE_S = 60.0
+# Statuses take a second; pods that start, and the removal of what nobody needs, some more.
+_DEADLINE_S = 30.0
 # Long enough for a decision that should not be made, and to be written.
 _STAYS_S = 3.0
 
