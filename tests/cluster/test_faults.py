@@ -108,7 +108,7 @@ def test_operators_may_be_killed_at_any_time(scene: Scene) -> None:
     assert (after["uid"], after["generation"]) == (before["uid"], before["generation"])
 
 
-def test_an_operator_takes_over_from_one_that_hangs(scene: Scene) -> None:
+def test_another_operator_takes_over(scene: Scene) -> None:
     installation, cluster = scene.installation, scene.cluster
     installation.install(operator={"replicas": 2})
     leader = _leader(cluster)
