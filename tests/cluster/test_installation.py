@@ -11,6 +11,7 @@ from cluster import HELM, Cluster, Refused, wait_until
 from installation import NAMESPACE, Installation
 from scenarios import GROUP, NOBODY
 
+_OPERATORS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")
 _OLD: list[tuple[str, str]] = [
     ("Deployment", "telemetry-trace-gateway"),
     ("DaemonSet", "telemetry-log-agent"),
@@ -131,6 +132,8 @@ def test_what_is_left_and_comes_back(cluster: Cluster, installation: Installatio
     assert not cluster.find("deployment/telemetry-manager", NAMESPACE)
     assert cluster.find("tracepipeline/left")
     assert cluster.find("daemonset/telemetry-otlp-gateway", NAMESPACE), "nodes go on"
+    wait_until(lambda: not cluster.get("pods", *_OPERATORS)["items"], "operators are gone", 40)
+    assert not cluster.get("validatingwebhookconfigurations")["items"], "an operator has made them again while it ended"
     cluster.kubectl("label", "tracepipeline", "left", "changed=yes")
     installation.install()
     _wait_for_reason(cluster, "left", "GatewayConfigured")
