@@ -181,11 +181,13 @@ class Run:
 
     def _node(self) -> str:
         """The address of a pod of a node."""
-        selector = "app.kubernetes.io/name=telemetry-otlp-gateway"
-        pods = self._cluster.get("pods", "--namespace", NAMESPACE, "--selector", selector)["items"]
-        ready = [pod["status"]["podIP"] for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-        assert ready, "no pod of a node"
-        return ready[0]
+        selector = ("--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
+
+        def ready() -> list[str]:
+            pods = self._cluster.get("pods", "--namespace", NAMESPACE, *selector)["items"]
+            return [pod["status"]["podIP"] for pod in pods if _is_ready(pod)]
+
+        return wait_until(ready, "a pod of a node is ready", _DEADLINE_S)[0]
 
     def _arrives(self, wanted: dict[str, Any], step: Step) -> None:
         """An item that has all of this, at the backend `at`."""
@@ -315,3 +317,9 @@ class Run:
             verb, resource = question.split()
             allowed = self._cluster.can(step["who"], verb, resource)
             assert allowed == expected, f"{step['who']} {'may' if allowed else 'may not'} {question}"
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    is_ready = any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
+    return is_ready and "deletionTimestamp" not in pod["metadata"]
