@@ -45,6 +45,10 @@ cluster-up: ## A Kubernetes cluster of one node on this machine; needs Go and ro
 cluster-down: ## End it, and leave nothing of it
 	tests/cluster/cluster.sh down
 
+.PHONY: test-cluster
+test-cluster: ## Install Weir in a Kubernetes cluster on this machine, and run the acceptance scenarios in it; needs Go and root
+	tests/cluster/run.sh
+
 .PHONY: fuzz-smoke
 fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
 	scripts/fuzz.sh $(FUZZ_SECONDS)

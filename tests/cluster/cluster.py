@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,7 +14,14 @@ Object = dict[str, object]
 
 _HERE = Path(__file__).parent
 _CACHE = Path(os.environ.get("WEIR_CLUSTER_CACHE", _HERE / ".cache"))
+HELM = _CACHE / "bin/helm"
 _POLL_S = 0.1
+# No command takes longer: `up` and image imports are the slowest.
+_COMMAND_S = 300
+
+
+class Refused(AssertionError):
+    """What the API server said."""
 
 
 def wait_until(condition: Callable[[], T], what: str, deadline_s: float = 60.0) -> T:
@@ -35,19 +43,48 @@ class Cluster:
     def kubeconfig(self) -> Path:
         return self.state / "kubeconfig"
 
+    @property
+    def address(self) -> str:
+        """Where pods reach this machine."""
+        return f"10.88.{re.search('network=(.*)', (self.state / 'settings').read_text())[1]}.1"
+
     def run(self, *arguments: str | Path) -> str:
         """A command of cluster.sh."""
         return _run([_HERE / "cluster.sh", *arguments], env={**os.environ, "WEIR_CLUSTER_STATE": str(self.state)})
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return _run([_CACHE / "bin/kubectl", "--kubeconfig", self.kubeconfig, *arguments], stdin=stdin)
+        return _run([*self._kubectl(), *arguments], stdin=stdin)
+
+    def _kubectl(self) -> list[str]:
+        return [str(_CACHE / "bin/kubectl"), "--kubeconfig", str(self.kubeconfig)]
+
+    def helm(self, *arguments: str | Path) -> str:
+        return _run([HELM, "--kubeconfig", self.kubeconfig, *arguments])
+
+    def can(self, user: str, verb: str, resource: str) -> bool:
+        """Whether a user may do something, in the namespace `default`."""
+        question = [*self._kubectl(), "auth", "can-i", verb, resource, f"--as={user}", "--quiet"]
+        return subprocess.run(question, timeout=_COMMAND_S, capture_output=True, check=False).returncode == 0
 
     def get(self, *arguments: str) -> Object:
         return json.loads(self.kubectl("get", "--output=json", *arguments))
 
-    def apply(self, *objects: Object) -> None:
+    def find(self, kind_and_name: str, namespace: str | None = None) -> Object | None:
+        """An object, or nothing if there is none."""
+        where = ["--namespace", namespace] if namespace else []
+        found = self.kubectl("get", kind_and_name, *where, "--ignore-not-found", "--output=json")
+        return json.loads(found) if found.strip() else None
+
+    def apply(self, *objects: Object) -> str:
+        """Returns what kubectl says, warnings among it. Raises `Refused` when the API server refuses one."""
         documents = {"apiVersion": "v1", "kind": "List", "items": objects}
-        self.kubectl("apply", "--filename=-", stdin=json.dumps(documents))
+        command = [*self._kubectl(), "apply", "--filename=-"]
+        ended = subprocess.run(
+            command, input=json.dumps(documents), capture_output=True, text=True, timeout=_COMMAND_S, check=False
+        )
+        if ended.returncode != 0:
+            raise Refused(ended.stderr)
+        return ended.stdout + ended.stderr
 
     def wait_for(self, kind_and_name: str, condition: str, namespace: str = "default", deadline_s: int = 60) -> None:
         """Waits for what `kubectl wait --for` knows, like `condition=Ready`."""
@@ -60,6 +97,9 @@ class Cluster:
 
 
 def _run(command: list[str | Path], stdin: str | None = None, env: dict[str, str] | None = None) -> str:
-    ended = subprocess.run([str(word) for word in command], input=stdin, env=env, capture_output=True, text=True)
+    ended = subprocess.run(
+        [str(word) for word in command], input=stdin, env=env, capture_output=True, text=True,
+        timeout=_COMMAND_S, check=False,
+    )
     assert ended.returncode == 0, f"{command} ended with {ended.returncode}: {ended.stderr}{ended.stdout}"
     return ended.stdout

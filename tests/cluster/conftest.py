@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from certificates import Certificates
 from cluster import Cluster
-
+from installation import Installation
 
 _ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """WEIR_CLUSTER_RUNNING names the state directory of one that runs and is left running: for work on tests."""
+    if running := os.environ.get("WEIR_CLUSTER_RUNNING"):
+        yield Cluster(Path(running))
+        return
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         cluster.run("up", "2")
@@ -33,3 +38,16 @@ def weir_image(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> st
     assert file.stat().st_size < 40_000_000
     cluster.run("load-image", file)
     return name
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: Cluster, weir_image: str) -> Installation:
+    """Weir, installed as a platform team does it."""
+    installation = Installation(cluster, weir_image)
+    installation.install()
+    return installation
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Certificates:
+    return Certificates(["backend.default", "backend.default.svc"])

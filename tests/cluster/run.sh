@@ -8,6 +8,7 @@ root=$(cd "$here/../.." && pwd)
 readonly here root
 
 "$here/build.sh"
+"$here/build.sh" helm
 "$root/tests/interop/setup.sh" python
 if [[ -z "${WEIR:-}" ]]; then
     (cd "$root" && cargo build --release --locked -p weir)

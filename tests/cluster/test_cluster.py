@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cluster import Cluster, Object, wait_until
 
-_SERVICE = "telemetry-otlp"
-_NAMESPACE = "kyma-system"
+_SERVICE = "web"
+_NAMESPACE = "names"
 _SPANS = 1_000
 _WITHOUT_RIGHTS: Object = {
     "runAsNonRoot": True,

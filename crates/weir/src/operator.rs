@@ -70,9 +70,6 @@ pub(crate) struct OperatorArgs {
     /// PriorityClass of the nodes
     #[arg(long, help_heading = NODES, value_name = "NAME", default_value = "telemetry-priority-class-high")]
     high_priority_class_name: String,
-    /// PriorityClass of Deployments
-    #[arg(long, help_heading = NODES, value_name = "NAME", default_value = "telemetry-priority-class")]
-    normal_priority_class_name: String,
     /// Directory on each node for what backends have not taken yet
     #[arg(long, help_heading = NODES, value_name = "DIR", default_value = "/var/lib/telemetry-weir")]
     data_path: String,
@@ -197,7 +194,6 @@ fn options(args: OperatorArgs) -> Options {
         trust_bundle: args.cluster_trust_bundle_name,
         max_pipelines: args.max_pipelines,
         high_priority_class: args.high_priority_class_name,
-        normal_priority_class: args.normal_priority_class_name,
         data_path: args.data_path,
         resources: args.node_resources,
         tolerations: args.node_tolerations,

@@ -246,7 +246,7 @@ impl Decision {
             coarse_kubelet_rights: picture.apis.coarse_kubelet_rights,
             owner: picture.telemetry.as_deref().filter(|telemetry| !is_being_deleted(telemetry)),
         };
-        self.apply = manifests::classes(options);
+        self.apply = vec![manifests::class(options)];
         if !self.is_idle {
             let settings = settings(overrides);
             let labels = manifests::labels(names::NODE, "gateway");

@@ -80,19 +80,16 @@ pub(crate) fn labels(application: &str, component: &str) -> Value {
     })
 }
 
-/// The PriorityClasses, which stay whatever becomes of the nodes: other workloads may use them.
-pub(crate) fn classes(options: &Options) -> Vec<Value> {
-    let class = |name: &str, value: i64| {
-        json!({
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": { "name": name, "labels": labels(names::MANAGER, "controller") },
-            "value": value,
-            "globalDefault": false,
-            "description": "Telemetry",
-        })
-    };
-    vec![class(&options.normal_priority_class, 2_000_000), class(&options.high_priority_class, 2_100_000)]
+/// The PriorityClass, which stays whatever becomes of the nodes: other workloads may use it.
+pub(crate) fn class(options: &Options) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": { "name": options.high_priority_class, "labels": labels(names::MANAGER, "controller") },
+        "value": 2_100_000,
+        "globalDefault": false,
+        "description": "Telemetry",
+    })
 }
 
 /// Everything that may have been made for the nodes, the DaemonSet first.

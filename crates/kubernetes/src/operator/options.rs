@@ -22,8 +22,6 @@ pub struct Options {
     pub max_pipelines: Option<usize>,
     /// The PriorityClass of the nodes.
     pub high_priority_class: String,
-    /// The PriorityClass of Deployments.
-    pub normal_priority_class: String,
     /// The directory on a node that keeps what backends have not taken.
     pub data_path: String,
     /// `resources` of the container, as Kubernetes has them.

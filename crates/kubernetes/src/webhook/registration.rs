@@ -88,11 +88,15 @@ async fn configure(client: &Client, wanted: &Value) -> Result<(), kube::Error> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", text("/kind")));
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let name = text("/metadata/name");
-    let found = api.get_opt(name).await?;
-    if found.is_some_and(|found| covers(&serde_json::to_value(&found).unwrap_or_default(), wanted)) {
-        return Ok(());
-    }
-    api.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted)).await?;
+    match api.get_opt(name).await? {
+        Some(found) if covers(&serde_json::to_value(&found).unwrap_or_default(), wanted) => return Ok(()),
+        // Webhooks of an older installation, which nobody answers any more, would refuse everything beside ours.
+        Some(_) => {
+            let alone = json!({"webhooks": wanted["webhooks"]});
+            api.patch(name, &PatchParams::default(), &Patch::Merge(&alone)).await?
+        }
+        None => api.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted)).await?,
+    };
     tracing::info!(name, "told the API server of a webhook");
     Ok(())
 }

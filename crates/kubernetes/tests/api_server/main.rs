@@ -48,6 +48,7 @@ fn an_api_server_takes_the_kinds_as_they_are_published() {
         webhooks::versions_are_converted(&cluster).await;
         webhooks::the_status_is_kept_and_shown(&cluster).await;
         webhooks::what_is_taken_away_comes_back(&cluster, &webhooks).await;
+        webhooks::webhooks_of_an_older_installation_go(&cluster, &webhooks).await;
         webhooks::replicas_share_a_certificate(&cluster, &webhooks).await;
     });
 }

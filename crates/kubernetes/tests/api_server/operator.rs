@@ -54,7 +54,6 @@ fn options() -> Options {
         trust_bundle: None,
         max_pipelines: None,
         high_priority_class: "telemetry-priority-class-high".to_owned(),
-        normal_priority_class: "telemetry-priority-class".to_owned(),
         data_path: "/var/lib/telemetry-weir".to_owned(),
         resources: json!({ "limits": { "memory": "1Gi" } }),
         tolerations: json!([{ "operator": "Exists" }]),

@@ -313,6 +313,32 @@ pub(crate) async fn what_is_taken_away_comes_back(cluster: &Cluster, webhooks: &
         .await;
 }
 
+/// They would refuse everything, because nobody answers them.
+pub(crate) async fn webhooks_of_an_older_installation_go(cluster: &Cluster, webhooks: &Webhooks) {
+    let old = json!({
+        "name": "validation.example.com",
+        "clientConfig": {"service": {"namespace": "kyma-system", "name": "telemetry-manager-webhook", "path": "/old"}},
+        "rules": [{
+            "apiGroups": ["telemetry.kyma-project.io"],
+            "apiVersions": ["v1beta1"],
+            "operations": ["CREATE"],
+            "resources": ["tracepipelines"],
+        }],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    for path in CONFIGURATIONS {
+        let ours = cluster.get(path).await.ok()["webhooks"].clone();
+        let both: Vec<_> = ours.as_array().unwrap().iter().chain([&old]).collect();
+        cluster.send(Method::PATCH, path, Some(&json!({"webhooks": both}))).await.ok();
+        eventually(&format!("{path} has no webhook but ours"), || async {
+            (cluster.get(path).await.ok()["webhooks"] == ours).then_some(())
+        })
+        .await;
+    }
+    webhooks.are_known(cluster).await;
+}
+
 pub(crate) async fn replicas_share_a_certificate(cluster: &Cluster, webhooks: &Webhooks) {
     let (listener, address) = listen().await;
     let replica = run(cluster, &webhooks.options, listener);

@@ -298,6 +298,13 @@ impl Reconciler {
     /// Writes statuses and finalizers, and tells events.
     async fn tell(&mut self, decision: Decision) {
         let Decision { statuses, finalizers, events, .. } = decision;
+        // Before the status, which makes another version of the object.
+        if let Some((object, finalizers)) = finalizers {
+            let version = self.world.look(|seen| seen.version_of_telemetry());
+            if let Err(trouble) = self.writer.finalizers(&object, &finalizers, &version).await {
+                self.fail(&format!("finalizers of {object}"), &trouble);
+            }
+        }
         let writer = &self.writer;
         let writes = stream::iter(statuses).map(|status| async move { (writer.status(&status).await, status) });
         let written: Vec<_> = writes.buffer_unordered(AT_ONCE).collect().await;
@@ -310,12 +317,6 @@ impl Reconciler {
                     told.push(status.object);
                 }
                 Err(trouble) => self.fail(&status.object.to_string(), &trouble),
-            }
-        }
-        if let Some((object, finalizers)) = finalizers {
-            let version = self.world.look(|seen| seen.version_of_telemetry());
-            if let Err(trouble) = self.writer.finalizers(&object, &finalizers, &version).await {
-                self.fail(&format!("finalizers of {object}"), &trouble);
             }
         }
         for event in events.iter().filter(|event| told.contains(&event.about)) {

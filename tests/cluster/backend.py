@@ -1,0 +1,84 @@
+"""A backend of this process: OTLP over gRPC on the address by which pods reach this machine. It keeps what arrives."""
+
+import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
+from certificates import Certificates
+
+sys.path.append(str(Path(__file__).parents[1] / "interop"))
+
+from harness.items import Item, items  # noqa: E402
+
+_ANSWERS = {
+    "traces": trace_service_pb2.ExportTraceServiceResponse,
+    "metrics": metrics_service_pb2.ExportMetricsServiceResponse,
+    "logs": logs_service_pb2.ExportLogsServiceResponse,
+}
+_SERVICES = {
+    "traces": trace_service_pb2_grpc.add_TraceServiceServicer_to_server,
+    "metrics": metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server,
+    "logs": logs_service_pb2_grpc.add_LogsServiceServicer_to_server,
+}
+
+
+class Backend:
+    """`certificates`: it speaks TLS, and wants a certificate of the same authority from clients."""
+
+    def __init__(self, address: str, certificates: Certificates | None = None):
+        self._items: list[tuple[str, Item]] = []
+        self._lock = threading.Lock()
+        self._server = grpc.server(ThreadPoolExecutor(4))
+        for signal, add in _SERVICES.items():
+            add(_Service(self, signal), self._server)
+        if certificates:
+            server, authority = certificates.server, certificates.authority.certificate.encode()
+            pair = (server.key.encode(), server.certificate.encode())
+            credentials = grpc.ssl_server_credentials([pair], authority, require_client_auth=True)
+            port = self._server.add_secure_port(f"{address}:0", credentials)
+        else:
+            port = self._server.add_insecure_port(f"{address}:0")
+        self.endpoint = f"{'https' if certificates else 'http'}://{address}:{port}"
+        self._server.start()
+
+    def take(self, signal: str, request: Any) -> None:
+        arrived = [item for kind, item in items(MessageToDict(request)) if kind == signal]
+        with self._lock:
+            self._items += [(signal, item) for item in arrived]
+
+    def items(self, signal: str) -> list[Item]:
+        with self._lock:
+            return [item for kind, item in self._items if kind == signal]
+
+    def stop(self) -> None:
+        self._server.stop(None)
+
+
+class _Service:
+    def __init__(self, backend: Backend, signal: str):
+        self._backend, self._signal = backend, signal
+
+    def Export(self, request: Any, _: grpc.ServicerContext) -> Any:  # noqa: N802 (the name is gRPC's)
+        self._backend.take(self._signal, request)
+        return _ANSWERS[self._signal]()
+
+
+def matches(found: Any, wanted: Any) -> bool:
+    """Whether a value has all that is wanted. A text that begins with ~ is a pattern; null is what must not be there."""
+    match wanted:
+        case None:
+            return found is None
+        case dict():
+            return isinstance(found, dict) and all(matches(found.get(key), value) for key, value in wanted.items())
+        case str() if wanted.startswith("~"):
+            return isinstance(found, str) and re.search(wanted[1:], found) is not None
+    return found == wanted

@@ -1,0 +1,60 @@
+"""Weir in a cluster: the chart, and what its operator and nodes say of themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cluster import Cluster, wait_until
+
+NAMESPACE = "kyma-system"
+_OWN = "app.kubernetes.io/name"
+
+
+class Installation:
+    chart = Path(__file__).parents[2] / "deploy" / "chart"
+
+    def __init__(self, cluster: Cluster, image: str):
+        self.cluster = cluster
+        self.image = image
+        repository, _, tag = image.rpartition(":")
+        self.values: dict[str, Any] = {
+            "image": {"repository": repository, "tag": tag},
+            "nodes": {
+                "labels": {"my-workload-label": "workload-label", _OWN: "not-ours"},
+                "annotations": {"my-workload-annotation": "workload-annotation"},
+                "podLabels": {"my-pod-label": "pod-label"},
+                "podAnnotations": {"my-pod-annotation": "pod-annotation"},
+            },
+        }
+
+    def install(self, *options: str, **values: Any) -> None:
+        """Installs it, or upgrades it to other values."""
+        given = self.cluster.state / "values.json"
+        given.write_text(json.dumps(self.values | values))
+        options = (*options, "--namespace", NAMESPACE, "--create-namespace", "--values", given)
+        self.cluster.helm("upgrade", "--install", "weir", self.chart, *options, "--wait", "--timeout=120s")
+        self.wait_until_ready()
+
+    def uninstall(self) -> None:
+        self.cluster.helm("uninstall", "weir", "--namespace", NAMESPACE, "--wait", "--timeout=120s")
+
+    def wait_until_ready(self) -> None:
+        """Until pipelines are checked and statuses are written."""
+        self.cluster.kubectl(
+            "rollout", "status", "deployment/telemetry-manager", "--namespace", NAMESPACE, "--timeout=120s"
+        )
+        state = lambda: (self.cluster.find("telemetry/default", NAMESPACE) or {}).get("status", {}).get("state")
+        wait_until(state, "the Telemetry has a state", 60)
+        kinds = ("validating", "mutating")
+        wait_until(lambda: all(map(self._is_registered, kinds)), "the API server knows the webhooks", 60)
+
+    def _is_registered(self, kind: str) -> bool:
+        name = f"{kind}webhookconfiguration/telemetry-{kind}-webhook.kyma-project.io"
+        return bool((self.cluster.find(name) or {}).get("webhooks"))
+
+    def logs(self) -> list[dict[str, Any]]:
+        """What operators have logged."""
+        said = self.cluster.kubectl(
+            "logs", "--namespace", NAMESPACE, "--selector", f"{_OWN}=telemetry-manager", "--tail=-1"
+        )
+        return [json.loads(line) for line in said.splitlines()]

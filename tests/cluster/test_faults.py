@@ -1,0 +1,208 @@
+"""What must hold while parts fail: nothing is lost, nothing comes twice, and statuses are true again soon."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from backend import Backend
+from cluster import Cluster, Object, wait_until
+from installation import NAMESPACE, Installation
+from scenarios import GROUP, NOBODY
+
+_KILLS = 50
+_LINES_PER_SECOND = 200
+_LOAD_S = 20
+_GATEWAY = "daemonset/telemetry-otlp-gateway"
+
+
+def _pipeline(kind: str, name: str, endpoint: str | Object, **spec: object) -> Object:
+    value = {"value": endpoint} if isinstance(endpoint, str) else endpoint
+    return {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"output": {"otlp": {"endpoint": value}}, **spec},
+    }
+
+
+def _secret(name: str, **data: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data}
+
+
+def _pod(name: str, image: str, command: list[str] | None, args: list[str] | None = None) -> Object:
+    container = {"name": "main", "image": image, "command": command, "args": args}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, "restartPolicy": "Never"},
+    }
+
+
+class Scene:
+    """Pipelines and pods of one test, and what to wait for."""
+
+    def __init__(self, installation: Installation):
+        self.installation = installation
+        self.cluster = installation.cluster
+        self.backends: list[Backend] = []
+        self.pods: list[str] = []
+
+    def backend(self) -> Backend:
+        self.backends.append(Backend(self.cluster.address))
+        return self.backends[-1]
+
+    def start(self, name: str, image: str, command: list[str] | None, args: list[str] | None = None) -> None:
+        self.pods.append(name)
+        self.cluster.apply(_pod(name, image, command, args))
+
+    def wait_for(self, pipeline: str, kind: str, reason: str) -> None:
+        def holds() -> bool:
+            conditions = (self.cluster.find(pipeline) or {}).get("status", {}).get("conditions", [])
+            return any(it["type"] == kind and it["reason"] == reason for it in conditions)
+
+        wait_until(holds, f"{pipeline}: {kind} is {reason}", 90)
+
+    def wait_for_success(self, pod: str) -> None:
+        self.cluster.wait_for(f"pod/{pod}", "jsonpath={.status.phase}=Succeeded", deadline_s=180)
+
+    def sends(self, endpoint: str, name: str = "load") -> None:
+        """A client that pushes log records, each with a number, as fast as 500 a second, and again until it is told yes."""
+        send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * _LOAD_S}", "--retry", "--size=100"]
+        self.start(name, self.installation.image, None, send)
+
+    def close(self) -> None:
+        for backend in self.backends:
+            backend.stop()
+        self.cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+        for pod in self.pods:
+            self.cluster.kubectl("delete", "pod", pod, "--force", "--grace-period=0", "--ignore-not-found")
+
+
+@pytest.fixture
+def scene(installation: Installation) -> Iterator[Scene]:
+    scene = Scene(installation)
+    yield scene
+    scene.close()
+
+
+def test_operators_may_be_killed_at_any_time(scene: Scene) -> None:
+    """Pipelines change meanwhile; the DaemonSet is not made anew, and what is said at the end is true."""
+    cluster = scene.cluster
+    cluster.apply(_pipeline("TracePipeline", "kept", NOBODY))
+    before = wait_until(lambda: cluster.find(_GATEWAY, NAMESPACE), "the DaemonSet is there")["metadata"]
+    began = time.monotonic()
+    for kill in range(_KILLS):
+        # The API server asks webhooks, and there may be none for a moment.
+        changed = _pipeline("TracePipeline", "changing", NOBODY if kill % 2 else "http://no-port.example.com")
+        wait_until(lambda: _is_done(lambda: cluster.apply(changed)), "a change is taken")
+        _kill_operators(cluster)
+    print(f"{_KILLS} operators killed in {time.monotonic() - began:.0f} s")
+    wrong = _pipeline("TracePipeline", "changing", "http://no-port.example.com")
+    wait_until(lambda: _is_done(lambda: cluster.apply(wrong)), "a change is taken")
+    scene.wait_for("tracepipeline/changing", "ConfigurationGenerated", "EndpointInvalid")
+    scene.wait_for("tracepipeline/kept", "ConfigurationGenerated", "GatewayConfigured")
+    after = cluster.find(_GATEWAY, NAMESPACE)["metadata"]
+    assert (after["uid"], after["generation"]) == (before["uid"], before["generation"])
+
+
+def test_another_operator_takes_over(scene: Scene) -> None:
+    installation, cluster = scene.installation, scene.cluster
+    installation.install(operator={"replicas": 2})
+    leader = _leader(cluster)
+    cluster.kubectl("delete", "pod", leader, "--namespace", NAMESPACE, "--grace-period=0", "--force")
+    began = time.monotonic()
+    wait_until(lambda: _leader(cluster) not in ("", leader), "another leads", 30)
+    print(f"another leads after {time.monotonic() - began:.1f} s")
+    cluster.apply(_pipeline("TracePipeline", "after", NOBODY))
+    scene.wait_for("tracepipeline/after", "ConfigurationGenerated", "GatewayConfigured")
+    installation.install()
+
+
+@pytest.mark.nodes
+def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
+    cluster, backend = scene.cluster, scene.backend()
+    cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    wait_until(lambda: backend.items("logs"), "data flows")
+    cluster.run("kill", "kube-apiserver")
+    count = len(backend.items("logs"))
+    wait_until(lambda: len(backend.items("logs")) > count + 500, "data flows on without an API server")
+    cluster.run("start", "kube-apiserver")
+    scene.wait_for_success("load")
+    _all_arrived_once([backend], 500 * _LOAD_S)
+    scene.wait_for("logpipeline/flow", "TelemetryFlowHealthy", "FlowHealthy")
+
+
+@pytest.mark.nodes
+def test_an_update_loses_no_line_and_repeats_none(scene: Scene) -> None:
+    installation, cluster, backend = scene.installation, scene.cluster, scene.backend()
+    cluster.apply(_pipeline("LogPipeline", "lines", backend.endpoint, input={"runtime": {"namespaces": {"include": ["default"]}}}))
+    scene.wait_for("logpipeline/lines", "AgentHealthy", "AgentReady")
+    lines = _LINES_PER_SECOND * _LOAD_S
+    loop = f"i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); [ $((i%{_LINES_PER_SECOND})) != 0 ] || sleep 1; done; sleep 600"
+    scene.start("writer", "weir.test/busybox:1", ["sh", "-c", loop])
+    wait_until(lambda: backend.items("logs"), "lines flow")
+    began = time.monotonic()
+    installation.install(nodes=installation.values["nodes"] | {"podLabels": {"updated": "yes"}})
+    cluster.kubectl("rollout", "status", _GATEWAY, "--namespace", NAMESPACE, "--timeout=120s")
+    print(f"updated in {time.monotonic() - began:.1f} s")
+    wanted = {f"line {number}" for number in range(lines)}
+    bodies = lambda: [it["item"].get("body", "") for it in backend.items("logs")]
+    wait_until(lambda: wanted <= set(bodies()), "every line arrived", 120)
+    twice = {body: count for body, count in Counter(bodies()).items() if count > 1 and body in wanted}
+    installation.install()
+    assert not twice, f"{len(twice)} lines arrived twice"
+
+
+@pytest.mark.nodes
+def test_a_secret_may_change_under_load(scene: Scene) -> None:
+    cluster, backends = scene.cluster, [scene.backend(), scene.backend()]
+    reference = {"valueFrom": {"secretKeyRef": {"name": "rotated", "namespace": "default", "key": "endpoint"}}}
+    cluster.apply(_secret("rotated", endpoint=backends[0].endpoint))
+    cluster.apply(_pipeline("LogPipeline", "rotated", reference, input={"runtime": {"enabled": False}}))
+    scene.wait_for("logpipeline/rotated", "GatewayHealthy", "GatewayReady")
+    pods = _pods(cluster)
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    wait_until(lambda: backends[0].items("logs"), "data flows")
+    for turn in range(1, 6):
+        backend = backends[turn % 2]
+        count = len(backend.items("logs"))
+        cluster.apply(_secret("rotated", endpoint=backend.endpoint))
+        wait_until(lambda: len(backend.items("logs")) > count, "data flows to where the Secret says")
+    scene.wait_for_success("load")
+    _all_arrived_once(backends, 500 * _LOAD_S)
+    assert _pods(cluster) == pods, "pods were restarted"
+
+
+def _all_arrived_once(backends: list[Backend], items: int) -> None:
+    everything = lambda: [it["item"]["spanId"] for backend in backends for it in backend.items("logs")]
+    wait_until(lambda: len(set(everything())) >= items, f"{items} items arrived")
+    assert len(everything()) == items, f"{len(everything()) - items} arrived twice"
+
+
+def _kill_operators(cluster: Cluster) -> None:
+    selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")
+    cluster.kubectl("delete", "pod", *selector, "--grace-period=0", "--force", "--wait=false")
+
+
+def _leader(cluster: Cluster) -> str:
+    """The pod that leads."""
+    lease = cluster.find("lease/cdd7ef0b.kyma-project.io", NAMESPACE) or {}
+    return ((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
+
+
+def _pods(cluster: Cluster) -> set[str]:
+    selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
+    return {pod["metadata"]["uid"] for pod in cluster.get("pods", *selector)["items"]}
+
+
+def _is_done(what: Callable[[], object]) -> bool:
+    try:
+        what()
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""The chart: what it makes, takes over from an older installation, and leaves."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster import HELM, Cluster, Refused, wait_until
+from installation import NAMESPACE, Installation
+from scenarios import GROUP, NOBODY
+
+_OPERATORS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")
+_OLD: list[tuple[str, str]] = [
+    ("Deployment", "telemetry-trace-gateway"),
+    ("DaemonSet", "telemetry-log-agent"),
+    ("DaemonSet", "telemetry-metric-agent"),
+    ("DaemonSet", "telemetry-fluent-bit"),
+    ("Deployment", "telemetry-self-monitor"),
+]
+
+
+def _pipeline(name: str, version: str = "v1beta1") -> dict[str, object]:
+    spec = {"output": {"otlp": {"endpoint": {"value": NOBODY}}}}
+    return {"apiVersion": f"{GROUP}/{version}", "kind": "TracePipeline", "metadata": {"name": name}, "spec": spec}
+
+
+def _workload(kind: str, name: str) -> dict[str, object]:
+    labels = {"app.kubernetes.io/name": name}
+    container = {"name": "collector", "image": "weir.test/busybox:1", "command": ["sleep", "100000"]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _webhook(kind: str) -> dict[str, object]:
+    """As the module has them: at paths that nobody serves any more."""
+    service = {"namespace": NAMESPACE, "name": "telemetry-manager-webhook", "path": "/old", "port": 443}
+    rule = {
+        "apiGroups": [GROUP],
+        "apiVersions": ["v1beta1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["tracepipelines"],
+    }
+    webhook = {
+        "name": f"{kind}-tracepipeline.kyma-project.io",
+        "clientConfig": {"service": service},
+        "rules": [rule],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind.capitalize()}WebhookConfiguration",
+        "metadata": {"name": f"telemetry-{kind}-webhook.kyma-project.io"},
+        "webhooks": [webhook],
+    }
+
+
+def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Installation) -> None:
+    """Nobody who pushes notices: Services keep their addresses, and pipelines stay as they are."""
+    installation.uninstall()
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "telemetry-otlp", "namespace": NAMESPACE},
+        "spec": {"selector": {"app.kubernetes.io/name": "old"}, "ports": [{"name": "old", "port": 4317}]},
+    }
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "telemetry-manager", "namespace": NAMESPACE},
+    }
+    gateway = _workload("DaemonSet", "telemetry-otlp-gateway")
+    cluster.apply(service, account, gateway, *(_workload(*old) for old in _OLD))
+    cluster.apply(_webhook("validating"), _webhook("mutating"))
+    before = {name: cluster.find(name, NAMESPACE) for name in ("service/telemetry-otlp", "daemonset/telemetry-otlp-gateway")}
+    installation.install("--take-ownership")
+    cluster.apply(_pipeline("taken-over"))
+    for kind, name in _OLD:
+        wait_until(lambda: not cluster.find(f"{kind}/{name}", NAMESPACE), f"{kind} {name} is gone")
+    after = {name: cluster.find(name, NAMESPACE) for name in before}
+    for name, now in after.items():
+        assert now["metadata"]["uid"] == before[name]["metadata"]["uid"], f"{name} was made anew"
+    assert [port["name"] for port in after["service/telemetry-otlp"]["spec"]["ports"]] == ["grpc-collector", "http-collector"]
+    image = after["daemonset/telemetry-otlp-gateway"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image == installation.image
+    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+
+
+def test_max_pipelines(cluster: Cluster, installation: Installation) -> None:
+    """The oldest run; when one goes, another takes its place."""
+    installation.install(maxPipelines=2)
+    for name in ("first", "second", "third"):
+        cluster.apply(_pipeline(name))
+        # Their age is told by whole seconds, and then by their names.
+        _wait_for_reason(cluster, name, "MaxPipelinesExceeded" if name == "third" else "GatewayConfigured")
+    cluster.kubectl("delete", "tracepipeline", "first")
+    _wait_for_reason(cluster, "third", "GatewayConfigured")
+    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+    installation.install()
+
+
+def _wait_for_reason(cluster: Cluster, name: str, reason: str) -> None:
+    def reasons() -> list[str]:
+        found = cluster.find(f"tracepipeline/{name}") or {}
+        return [condition["reason"] for condition in found.get("status", {}).get("conditions", [])]
+
+    wait_until(lambda: reason in reasons(), f"{name} says {reason}")
+
+
+def test_values_that_are_wrong_are_refused(cluster: Cluster, installation: Installation) -> None:
+    for values, words in (
+        ({"logLevel": "loud"}, "logLevel"),
+        ({"unknown": 1}, "unknown"),
+        ({"image": {"repository": ""}}, "image.repository"),
+    ):
+        given = cluster.state / "wrong.json"
+        given.write_text(json.dumps(installation.values | values))
+        with pytest.raises(AssertionError, match=words):
+            cluster.helm("template", "weir", installation.chart, "--values", given)
+
+
+def test_what_is_left_and_comes_back(cluster: Cluster, installation: Installation) -> None:
+    """Definitions and pipelines stay, and can be changed and deleted without anybody who answers webhooks."""
+    cluster.apply(_pipeline("left"))
+    _wait_for_reason(cluster, "left", "GatewayConfigured")
+    installation.uninstall()
+    assert not cluster.find("deployment/telemetry-manager", NAMESPACE)
+    assert cluster.find("tracepipeline/left")
+    assert cluster.find("daemonset/telemetry-otlp-gateway", NAMESPACE), "nodes go on"
+    wait_until(lambda: not cluster.get("pods", *_OPERATORS)["items"], "operators are gone", 40)
+    assert not cluster.get("validatingwebhookconfigurations")["items"], "an operator has made them again while it ended"
+    cluster.kubectl("label", "tracepipeline", "left", "changed=yes")
+    installation.install()
+    _wait_for_reason(cluster, "left", "GatewayConfigured")
+    cluster.kubectl("delete", "tracepipeline", "left")
+    cluster.kubectl("delete", "telemetry", "default", "--namespace", NAMESPACE, "--timeout=60s")
+    wait_until(lambda: not cluster.find("daemonset/telemetry-otlp-gateway", NAMESPACE), "nothing runs on nodes")
+    installation.uninstall()
+    with pytest.raises(Refused, match="deprecated|conversion|telemetry-manager-webhook"):
+        cluster.apply(_pipeline("unreadable", "v1alpha1"))
+    installation.install()
+
+
+def test_rendered_manifests_are_up_to_date_and_accepted(tmp_path: Path) -> None:
+    deploy = Installation.chart.parent
+    subprocess.run([deploy / "render.sh", "--check"], check=True, env={**os.environ, "HELM": str(HELM)}, timeout=60)
+    cluster = Cluster(tmp_path / "state")
+    try:
+        cluster.run("api")
+        cluster.kubectl("apply", "--server-side", f"--filename={deploy / 'weir.yaml'}")
+        wait_until(lambda: _is_accepted(cluster, deploy / "telemetry.yaml"), "the Telemetry is accepted", 20)
+    finally:
+        cluster.run("down")
+
+
+def _is_accepted(cluster: Cluster, file: Path) -> bool:
+    try:
+        return "created" in cluster.kubectl("apply", f"--filename={file}")
+    except AssertionError:
+        return False
