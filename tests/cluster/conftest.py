@@ -49,5 +49,5 @@ def installation(cluster: Cluster, weir_image: str) -> Installation:
 
 
 @pytest.fixture(scope="session")
-def certificates() -> Certificates:
-    return Certificates(["backend.default", "backend.default.svc"])
+def certificates(cluster: Cluster) -> Certificates:
+    return Certificates([cluster.address])

@@ -172,20 +172,25 @@ class Run:
         """One item to a node, as if a pod had sent it: `from`, its name, by default that of the case."""
         namespace, name = step.get("in", "default"), step.get("from", self._case.name)
 
-        def address() -> str | None:
-            return ((self._cluster.find(f"pod/{name}", namespace) or {}).get("status") or {}).get("podIP")
+        def pod() -> tuple[str, str] | None:
+            """Its address and its node."""
+            found = self._cluster.find(f"pod/{name}", namespace) or {"status": {}}
+            address = found["status"].get("podIP")
+            return (address, found["spec"]["nodeName"]) if address else None
 
-        pod = wait_until(address, f"pod {name} has an address", _DEADLINE_S) if step.get("from") != "nobody" else None
-        resource = {**({"k8s.pod.ip": pod} if pod else {}), **item.get("resource", {})}
-        client.push(f"{self._node()}:4317", step.get("signal", self._case.signal), resource, item)
+        resource, node = dict(item.get("resource", {})), None
+        if name != "nobody":
+            address, node = wait_until(pod, f"pod {name} has an address", _DEADLINE_S)
+            resource = {"k8s.pod.ip": address, **resource}
+        client.push(f"{self._receiver(node)}:4317", step.get("signal", self._case.signal), resource, item)
 
-    def _node(self) -> str:
-        """The address of a pod of a node."""
+    def _receiver(self, node: str | None) -> str:
+        """The address of the pod that clients on a node reach: it knows the pods of that node."""
         selector = ("--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
 
         def ready() -> list[str]:
             pods = self._cluster.get("pods", "--namespace", NAMESPACE, *selector)["items"]
-            return [pod["status"]["podIP"] for pod in pods if _is_ready(pod)]
+            return [pod["status"]["podIP"] for pod in pods if _is_ready(pod) and node in (None, pod["spec"]["nodeName"])]
 
         return wait_until(ready, "a pod of a node is ready", _DEADLINE_S)[0]
 
