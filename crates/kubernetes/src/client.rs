@@ -65,3 +65,11 @@ fn limited(mut config: Config) -> Result<Client, ClientError> {
     config.default_retry = false;
     Client::try_from(config).map_err(ClientError::Client)
 }
+
+/// The words of the API server: what the client adds says everything twice.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => other.to_string(),
+    }
+}

@@ -101,6 +101,8 @@ pub struct PodSeen {
     pub image: String,
     /// Whether it says that it is well.
     pub ready: bool,
+    /// Whether it was told to end, as in an update.
+    pub ending: bool,
     /// What keeps it from being well.
     pub fault: Option<String>,
     /// How often its containers were started again.

@@ -1,7 +1,8 @@
 //! `weir own`: gives a directory to a user. The kubelet makes the directories of a node for root, and the container that
 //! keeps data there is nobody.
 
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,6 +33,11 @@ pub(crate) fn run(args: &OwnArgs) -> anyhow::Result<ExitCode> {
     }
     // Who has it already may be all who can have it: the right to give may be missing.
     if (found.uid(), found.gid()) != (*user, *group) {
+        // Telemetry is in it, which is nobody else's business. Whoever gives it away may not do this afterwards.
+        if found.uid() == rustix::process::geteuid().as_raw() {
+            let cannot = || format!("cannot keep other users out of {shown}");
+            std::fs::set_permissions(directory, Permissions::from_mode(0o700)).with_context(cannot)?;
+        }
         chown(directory, Some(*user), Some(*group)).with_context(|| format!("cannot give {shown} to user {user}"))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -59,5 +65,18 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let error = run(&OwnArgs { directory: file, owner }).unwrap_err();
         assert!(error.to_string().contains("not a directory"), "{error}");
+    }
+
+    #[test]
+    fn nobody_else_may_look_into_what_is_given_away() {
+        if !rustix::process::geteuid().is_root() {
+            println!("warning: giving a directory away is not tested: that takes root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        run(&OwnArgs { directory: directory.path().to_owned(), owner: (10_001, 10_001) }).unwrap();
+        let found = directory.path().metadata().unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (10_001, 10_001, 0o700));
     }
 }

@@ -79,7 +79,11 @@ fn pod(pod: &PodSeen, findings: &mut Vec<Finding>) {
 /// Nodes that run another configuration than the one that they are told.
 fn revisions(seen: &Examination, findings: &mut Vec<Finding>) {
     let nodes: Vec<_> = seen.pods.iter().filter(|pod| pod.part == Part::Node).collect();
-    let silent = nodes.iter().filter(|pod| pod.page.is_none() && pod.ready).map(|pod| pod.name.as_str()).collect();
+    let silent = nodes
+        .iter()
+        .filter(|pod| pod.page.is_none() && pod.ready && !pod.ending)
+        .map(|pod| pod.name.as_str())
+        .collect();
     if let Some(names) = named(silent) {
         let what = format!("pods that do not answer on port 8888: {names}");
         tell(findings, what, "look at their logs, and at NetworkPolicies");

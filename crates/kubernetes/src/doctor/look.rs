@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::{CertificateSeen, Examination, Options, Part, PodSeen, Resource};
 use crate::certificates;
+use crate::client::words;
 use crate::operator::names::{self, METRICS_PORT};
 use crate::operator::object::kinds::{self, Kind};
 use crate::operator::object::{ObjectKey, generation, name, text};
@@ -139,7 +140,7 @@ impl Look<'_> {
     /// Reads the page and the log of a pod.
     async fn with_page_and_log(&self, mut pod: PodSeen) -> (PodSeen, Vec<String>) {
         let mut unread = Vec::new();
-        if pod.part == Part::Node && pod.ready {
+        if pod.part == Part::Node && pod.ready && !pod.ending {
             match timeout(PAGE_PATIENCE, self.page(&pod.name)).await {
                 Ok(Ok(page)) => pod.page = Some(page),
                 Ok(Err(error)) => unread.push(format!("the page /node of pod {}: {error}", pod.name)),
@@ -159,7 +160,7 @@ impl Look<'_> {
     async fn page(&self, pod: &str) -> Result<Value, String> {
         let path = format!("/api/v1/namespaces/{}/pods/{pod}:{METRICS_PORT}/proxy/node", self.options.namespace);
         let asked = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-        let page = self.client.request_text(asked).await.map_err(|error| error.to_string())?;
+        let page = self.client.request_text(asked).await.map_err(|error| words(&error))?;
         serde_json::from_str(&page).map_err(|error| error.to_string())
     }
 
@@ -231,7 +232,7 @@ fn pod_of(part: Part, pod: Pod) -> PodSeen {
     let ended = statuses.filter_map(|status| status.last_state.as_ref()?.terminated.as_ref()).next();
     let last_end = ended.map(|ended| ended.reason.clone().unwrap_or_else(|| format!("exit code {}", ended.exit_code)));
     let image = pod.spec.iter().flat_map(|spec| &spec.containers).next().and_then(|one| one.image.clone());
-    let name = pod.name_any();
+    let (name, ending) = (pod.name_any(), pod.metadata.deletion_timestamp.is_some());
     let state = trim::pod(pod);
     PodSeen {
         name,
@@ -239,6 +240,7 @@ fn pod_of(part: Part, pod: Pod) -> PodSeen {
         node: state.node,
         image: image.unwrap_or_default(),
         ready: state.ready,
+        ending,
         fault: state.fault,
         restarts,
         last_end,

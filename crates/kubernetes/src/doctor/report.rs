@@ -98,9 +98,13 @@ fn books(out: &mut String, pipeline: &str, totals: &Totals) -> fmt::Result {
 }
 
 fn pod(out: &mut String, pod: &PodSeen) -> fmt::Result {
-    let PodSeen { name, part, node, image, ready, restarts, last_end, .. } = pod;
+    let PodSeen { name, part, node, image, ready, ending, restarts, last_end, .. } = pod;
     let part = if *part == Part::Operator { "operator" } else { "node" };
-    let ready = if *ready { "ready" } else { "not ready" };
+    let ready = match (ending, ready) {
+        (true, _) => "ending",
+        (_, true) => "ready",
+        _ => "not ready",
+    };
     let end = last_end.as_ref().map(|end| format!(", the last time after {end}")).unwrap_or_default();
     let restarts = if *restarts == 0 { String::new() } else { format!(", started again {restarts} times{end}") };
     writeln!(out, "{name} ({part}) on {node}: {ready}{restarts}, image {image}")

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Election, Found, Step, Timings};
+use crate::client::words;
 
 /// Whether this process leads.
 #[derive(Debug, Clone)]
@@ -181,7 +182,7 @@ fn jittered(pause: Duration) -> Duration {
 enum Trouble {
     #[error("the API server did not answer in time")]
     Timeout,
-    #[error(transparent)]
+    #[error("{}", words(.0))]
     Api(#[from] kube::Error),
 }
 

@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use crate::client::words;
 use crate::operator::object::kinds;
 
 /// Between two attempts, the first and the longest. Nodes are many.
@@ -175,10 +176,7 @@ impl Failures {
 fn said(error: &watcher::Error) -> String {
     use watcher::Error as Of;
     match error {
-        Of::InitialListFailed(kube::Error::Api(status))
-        | Of::WatchStartFailed(kube::Error::Api(status))
-        | Of::WatchFailed(kube::Error::Api(status)) => format!("{} ({})", status.message, status.code),
-        Of::InitialListFailed(error) | Of::WatchStartFailed(error) | Of::WatchFailed(error) => error.to_string(),
+        Of::InitialListFailed(error) | Of::WatchStartFailed(error) | Of::WatchFailed(error) => words(error),
         Of::WatchError(status) => format!("{} ({})", status.message, status.code),
         Of::NoResourceVersion => "the API server names no resourceVersion".to_owned(),
     }

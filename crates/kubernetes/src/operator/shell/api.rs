@@ -6,6 +6,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use tokio::time::timeout;
 
+use crate::client::words;
 use crate::operator::object::ObjectKey;
 use crate::operator::object::kinds::{self, Kind};
 
@@ -17,19 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) enum Trouble {
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Timeout,
-    #[error("{}", said(.0))]
+    #[error("{}", words(.0))]
     Api(#[from] kube::Error),
     /// Another leads by now, or may.
     #[error("this process does not lead any more")]
     NotLeading,
-}
-
-/// The words of the API server: what the client adds says everything twice.
-fn said(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        other => other.to_string(),
-    }
 }
 
 impl Trouble {
