@@ -165,6 +165,7 @@ def test_a_secret_may_change_under_load(scene: Scene) -> None:
     cluster.apply(_secret("rotated", endpoint=backends[0].endpoint))
     cluster.apply(_pipeline("LogPipeline", "rotated", reference, input={"runtime": {"enabled": False}}))
     scene.wait_for("logpipeline/rotated", "GatewayHealthy", "GatewayReady")
+    cluster.kubectl("rollout", "status", _GATEWAY, "--namespace", NAMESPACE, "--timeout=120s")
     pods = _pods(cluster)
     scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
     wait_until(lambda: backends[0].items("logs"), "data flows")
@@ -197,7 +198,8 @@ def _leader(cluster: Cluster) -> str:
 
 def _pods(cluster: Cluster) -> set[str]:
     selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
-    return {pod["metadata"]["uid"] for pod in cluster.get("pods", *selector)["items"]}
+    staying = (pod["metadata"] for pod in cluster.get("pods", *selector)["items"])
+    return {pod["uid"] for pod in staying if "deletionTimestamp" not in pod}
 
 
 def _is_done(what: Callable[[], object]) -> bool:
