@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 use crate::sink::first_escape;
 
@@ -15,6 +15,9 @@ pub(crate) struct NotJson;
 
 /// Objects and arrays in each other.
 const DEEPEST: u32 = 64;
+
+/// A number of so many digits is no larger than the largest double, 1.8e308.
+const LONGEST_SMALL: usize = 308;
 
 /// A value with values in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +200,13 @@ impl<'t> Lexer<'t> {
             self.at += usize::from(matches!(self.byte(), Some(b'+' | b'-')));
             self.digits()?;
         }
-        Ok(&self.text[start..self.at])
+        let number = &self.text[start..self.at];
+        // Most readers make a double of it, and refuse the whole text if there is none.
+        let may_be_large = number.len() > LONGEST_SMALL || memchr2(b'e', b'E', number.as_bytes()).is_some();
+        if may_be_large && !number.parse().is_ok_and(f64::is_finite) {
+            return Err(NotJson);
+        }
+        Ok(number)
     }
 
     fn byte(&self) -> Option<u8> {

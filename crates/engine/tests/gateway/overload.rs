@@ -150,8 +150,9 @@ async fn large_requests_that_arrive_together_are_taken_or_refused() {
         });
     }
     let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
-    // More than half of the memory: then bodies that do not go on for a second make place for others.
-    eventually("many have begun", async || used().await > 22e6).await;
+    // Less than half of the memory: beyond that, on a slow machine, bodies that do not go on for a second make place for
+    // others before all have begun.
+    eventually("many have begun", async || used().await > 16e6).await;
     go.send(()).unwrap();
     let mut tally = Tally::default();
     while let Some(answer) = in_time("an answer", calls.join_next()).await {
