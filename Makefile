@@ -49,6 +49,14 @@ cluster-down: ## End it, and leave nothing of it
 test-cluster: ## Install Weir in a Kubernetes cluster on this machine, and run the acceptance scenarios in it; needs Go and root
 	tests/cluster/run.sh
 
+.PHONY: test-cluster-short
+test-cluster-short: build ## The same with the rendered manifests, one node and what a newcomer does; in three minutes once the cluster is built
+	tests/cluster/run.sh short
+
+.PHONY: cluster-programs
+cluster-programs: ## What a cluster is made of, for the tests that need one or an API server; needs Go
+	tests/cluster/build.sh
+
 .PHONY: fuzz-smoke
 fuzz-smoke: tools ## Every fuzz target for FUZZ_SECONDS
 	scripts/fuzz.sh $(FUZZ_SECONDS)

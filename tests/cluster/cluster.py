@@ -33,6 +33,15 @@ def wait_until(condition: Callable[[], T], what: str, deadline_s: float = 60.0) 
     return result
 
 
+def pack(file: Path, name: str) -> Path:
+    """Makes an image of the binary under test."""
+    binary = os.environ.get("WEIR")
+    assert binary, "set WEIR to the weir binary, or use tests/cluster/run.sh"
+    _run([_HERE.parents[1] / "deploy/image/build.sh", binary, file, name])
+    assert file.stat().st_size < 40_000_000
+    return file
+
+
 class Cluster:
     """One cluster, with a state directory of its own."""
 

@@ -3,6 +3,7 @@
 #
 #   cluster.sh up [NODES]           control plane, one to three real nodes, and DNS; needs root
 #   cluster.sh api                  etcd and an API server only, on free ports of the loopback address
+#   cluster.sh can-up               whether this machine can have nodes; says what it lacks
 #   cluster.sh down                 ends all of it and leaves nothing
 #   cluster.sh status               what runs
 #   cluster.sh load-image FILE...   gives images to every node
@@ -207,8 +208,7 @@ show_status() {
 case "${1:-}" in
 up)
     [[ ${2:-1} =~ ^[1-3]$ ]] || fail "cannot start '$2' nodes: 1 to $max_nodes"
-    ((EUID == 0)) || fail "cannot start nodes: only root can"
-    require_cgroups
+    require_nodes
     prepare
     start_cluster "${2:-1}"
     echo "kubeconfig: $state/kubeconfig"
@@ -218,6 +218,7 @@ api)
     start_api
     echo "kubeconfig: $state/kubeconfig"
     ;;
+can-up) require_nodes ;;
 down) remove_all ;;
 status) load_settings && show_status ;;
 load-image)

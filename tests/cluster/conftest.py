@@ -1,17 +1,14 @@
 """A cluster for all tests of a run."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from certificates import Certificates
-from cluster import Cluster
+from cluster import Cluster, pack
 from installation import Installation
-
-_ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -31,12 +28,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def weir_image(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of an image of the binary under test, which every node has."""
-    binary = os.environ.get("WEIR")
-    assert binary, "set WEIR to the weir binary, or use tests/cluster/run.sh"
-    name, file = "weir.test/weir:1", tmp_path_factory.mktemp("image") / "weir.tar"
-    subprocess.run([_ROOT / "deploy/image/build.sh", binary, file, name], check=True)
-    assert file.stat().st_size < 40_000_000
-    cluster.run("load-image", file)
+    name = "weir.test/weir:1"
+    cluster.run("load-image", pack(tmp_path_factory.mktemp("image") / "weir.tar", name))
     return name
 
 

@@ -22,7 +22,8 @@ configure_bridge() {
     ip link set "weir$network" up
 }
 
-require_cgroups() {
+require_nodes() {
+    ((EUID == 0)) || fail "cannot start nodes: only root can"
     local hierarchy
     for hierarchy in "${cgroup_hierarchies[@]}"; do
         [[ -d /sys/fs/cgroup/$hierarchy ]] || fail "cannot start a node: no /sys/fs/cgroup/$hierarchy; nodes need the" \

@@ -69,8 +69,9 @@ pub fn campaign(
 }
 
 impl Campaign {
-    /// Runs until `stop` resolves, and gives the Lease back then, so that another need not wait for its end.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+    /// Runs until `stop` resolves, and gives the Lease back then, so that another need not wait for its end. May be run
+    /// again.
+    pub async fn run(&mut self, stop: impl Future<Output = ()>) {
         let mut election = Election::new(self.identity.clone(), self.timings);
         let mut said = Said::default();
         let mut stop = std::pin::pin!(stop);
@@ -94,6 +95,7 @@ impl Campaign {
             // If this fails, the others wait until it ends.
             drop(timeout(self.timings.retry, self.give_back()).await);
         }
+        self.written = None;
     }
 
     async fn turn(&mut self, election: &mut Election) -> Result<(), Trouble> {

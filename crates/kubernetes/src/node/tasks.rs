@@ -45,7 +45,7 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
     let (stop, stopped) = cell::channel(false);
     let (told, configuration) = cell::channel(Told::None);
     let (known, facts) = cell::channel(Facts::default());
-    let (leadership, campaign) =
+    let (leadership, mut campaign) =
         campaign(client.clone(), &namespace, names::CLUSTER_STATE_LEASE, unique(&identity), Timings::of_many());
     let shared = Arc::new(Shared {
         local: Mutex::new(Objects::default()),
@@ -73,8 +73,8 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
     let campaign = tokio::spawn(async move {
         let mut wanted = wanted;
         // Nobody takes part for whom there would be nothing to do, nor has the right to.
-        if needs_leader(&mut wanted, stopped.clone()).await {
-            campaign.run(until(stopped)).await;
+        while needs_leader(&mut wanted, stopped.clone()).await {
+            campaign.run(needs_no_leader(&mut wanted, stopped.clone())).await;
         }
     });
     Node { shared, configuration, facts, wants, stop, campaign, _tasks: tasks }
@@ -88,8 +88,17 @@ fn unique(identity: &str) -> String {
 /// Resolves when a leader is needed, or with false when there is nothing to do any more.
 async fn needs_leader(wanted: &mut cell::Receiver<Wants>, stopped: cell::Receiver<bool>) -> bool {
     tokio::select! {
-        needed = wanted.wait_for(Wants::needs_leader) => needed.is_ok(),
+        biased;
         () = until(stopped) => false,
+        needed = wanted.wait_for(Wants::needs_leader) => needed.is_ok(),
+    }
+}
+
+/// Resolves when no leader is needed any more.
+async fn needs_no_leader(wanted: &mut cell::Receiver<Wants>, stopped: cell::Receiver<bool>) {
+    tokio::select! {
+        _ = wanted.wait_for(|wants| !wants.needs_leader()) => {}
+        () = until(stopped) => {}
     }
 }
 

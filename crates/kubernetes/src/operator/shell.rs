@@ -47,12 +47,10 @@ pub async fn run(
     let world = Arc::new(World::default());
     let pages = Pages::bind(ports, Arc::clone(&world)).await?;
     let identity = format!("{name}_{:016x}", fastrand::u64(..));
-    let (leadership, campaign) =
+    let (leadership, mut campaign) =
         lease::campaign(client.clone(), &options.namespace, names::LEASE, identity.clone(), Timings::default());
     let (halt, halted) = tokio::sync::oneshot::channel::<()>();
-    let campaign = tokio::spawn(campaign.run(async {
-        drop(halted.await);
-    }));
+    let campaign = tokio::spawn(async move { campaign.run(async { drop(halted.await) }).await });
 
     let mut tasks = JoinSet::new();
     pages.serve(&mut tasks);

@@ -1,0 +1,148 @@
+"""The short form: what a newcomer does by hand with the rendered manifests, on a fresh cluster of one node."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import client
+from backend import Backend
+from cluster import Cluster, Refused, pack, wait_until
+from scenarios import GROUP, NAMESPACE
+
+_DEPLOY = Path(__file__).parents[2] / "deploy"
+_IMAGE = "registry.example.com/weir:0.1.0"
+_GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
+_SECRET_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """With Weir in it."""
+    cluster = Cluster(tmp_path_factory.mktemp("short"))
+    try:
+        cluster.run("up", "1")
+        cluster.run("load-image", pack(tmp_path_factory.mktemp("image") / "weir.tar", _IMAGE))
+        cluster.kubectl("apply", "--server-side", f"--filename={_DEPLOY / 'weir.yaml'}")
+        telemetry = f"--filename={_DEPLOY / 'telemetry.yaml'}"
+        wait_until(lambda: _is_taken(lambda: cluster.kubectl("apply", telemetry)), "the Telemetry is accepted")
+        yield cluster
+    finally:
+        cluster.run("down")
+
+
+@pytest.fixture
+def backends(cluster: Cluster) -> Iterator[list[Backend]]:
+    backends = [Backend(cluster.address) for _ in range(2)]
+    yield backends
+    for backend in backends:
+        backend.stop()
+
+
+def test_everything_arrives_and_goes_where_a_secret_says(cluster: Cluster, backends: list[Backend]) -> None:
+    cluster.apply(_secret(backends[0]))
+    pipelines = [_pipeline(kind) for kind in ("TracePipeline", "MetricPipeline", "LogPipeline")]
+    wait_until(lambda: _is_taken(lambda: cluster.apply(*pipelines)), "webhooks answer, and pipelines are accepted")
+    cluster.apply(_writer())
+    wait_until(lambda: _states(cluster) == {True}, "every condition of every pipeline is True", 120)
+    pods = _pods(cluster)
+
+    _push_all(cluster, pods)
+    _arrive(backends[0])
+    lines = lambda: [it for it in backends[0].items("logs") if it["item"].get("body") == "a line of a container"]
+    line = wait_until(lines, "the line of a container arrives")[0]
+    assert line["resource"]["k8s.container.name"] == "main", line
+    usage = lambda: [it for it in backends[0].items("metrics") if it["item"]["name"] == "k8s.pod.cpu.usage"]
+    wait_until(usage, "the kubelet's metrics arrive", 90)
+
+    cluster.apply(_secret(backends[1]))
+    began = time.monotonic()
+    wait_until(lambda: _push_all(cluster, pods) or backends[1].items("traces"), "spans go where the Secret says", _SECRET_S)
+    print(f"a changed Secret had its effect after {time.monotonic() - began:.1f} s")
+    _arrive(backends[1])
+    assert _pods(cluster) == pods, "pods were restarted"
+
+
+def test_what_is_wrong_is_refused_or_said(cluster: Cluster) -> None:
+    wrong = _pipeline("TracePipeline", transform=[{"statements": ["set(span.name"]}])
+    with pytest.raises(Refused, match="transform"):
+        cluster.apply(wrong)
+    missing = _pipeline("TracePipeline", "missing", secret="nowhere")
+    cluster.apply(missing)
+    reason = lambda: "ReferencedSecretMissing" in _reasons(cluster, "tracepipeline/missing")
+    wait_until(reason, "the status says what is missing")
+    assert "GatewayConfigured" in _reasons(cluster, "tracepipeline/short"), "another pipeline is not affected"
+
+
+def test_without_pipelines_nothing_is_left_on_nodes(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+    wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 90)
+
+
+def _secret(backend: Backend) -> dict[str, object]:
+    metadata = {"name": "backend", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"endpoint": backend.endpoint}}
+
+
+def _pipeline(kind: str, name: str = "short", secret: str = "backend", **spec: object) -> dict[str, object]:
+    endpoint = {"valueFrom": {"secretKeyRef": {"name": secret, "namespace": "default", "key": "endpoint"}}}
+    match kind:
+        case "LogPipeline":
+            spec["input"] = {"runtime": {"namespaces": {"include": ["default"]}}}
+        case "MetricPipeline":
+            spec["input"] = {"runtime": {"enabled": True}}
+    spec["output"] = {"otlp": {"endpoint": endpoint}}
+    return {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _writer() -> dict[str, object]:
+    container = {
+        "name": "main",
+        "image": "weir.test/busybox:1",
+        "command": ["sh", "-c", "while true; do echo a line of a container; sleep 1; done"],
+    }
+    metadata = {"name": "writer", "namespace": "default", "labels": {"app": "shop"}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _push_all(cluster: Cluster, pods: dict[str, str]) -> None:
+    """One item of each signal, as if the writer had sent it."""
+    writer = cluster.get("pod", "writer")["status"]["podIP"]
+    for address in pods.values():
+        for signal in ("traces", "metrics", "logs"):
+            client.push(f"{address}:4317", signal, {"k8s.pod.ip": writer}, {"name": "pushed", "body": "pushed"})
+
+
+def _arrive(backend: Backend) -> None:
+    for signal, key in (("traces", "name"), ("metrics", "name"), ("logs", "body")):
+        pushed = lambda: [it for it in backend.items(signal) if it["item"].get(key) == "pushed"]
+        resource = wait_until(pushed, f"{signal} arrive")[0]["resource"]
+        assert (resource["k8s.pod.name"], resource["k8s.namespace.name"]) == ("writer", "default"), resource
+        assert resource["service.name"], resource
+
+
+def _states(cluster: Cluster) -> set[bool]:
+    found = cluster.get("kyma-telemetry-pipelines")["items"]
+    conditions = [it.get("status", {}).get("conditions", []) for it in found]
+    return {bool(of) and all(it["status"] == "True" for it in of) for of in conditions}
+
+
+def _reasons(cluster: Cluster, of: str) -> list[str]:
+    found = cluster.find(of) or {}
+    return [condition["reason"] for condition in found.get("status", {}).get("conditions", [])]
+
+
+def _pods(cluster: Cluster) -> dict[str, str]:
+    """Addresses of the pods that collect, by their uids."""
+    found = cluster.get("pods", *_GATEWAYS)["items"]
+    return {it["metadata"]["uid"]: it["status"]["podIP"] for it in found if "deletionTimestamp" not in it["metadata"]}
+
+
+def _is_taken(what: object) -> bool:
+    try:
+        what()
+    except AssertionError:
+        return False
+    return True
