@@ -13,6 +13,7 @@
 pub(crate) mod configuration;
 mod decide;
 mod flow;
+mod layout;
 mod leftovers;
 mod manifests;
 pub(crate) mod names;
@@ -29,5 +30,5 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use options::{Options, SetLogLevel};
+pub use options::{Autoscaling, Options, Replicas, Scale, SetLogLevel, Storage};
 pub use shell::{Ports, run};

@@ -24,6 +24,8 @@ use crate::operator::object::{kinds, text};
 
 /// Changes of a node's objects that come within this time have an effect together.
 const LOCAL_PACE: Duration = Duration::from_millis(200);
+/// Of the time, making facts of what was seen may take this part: where there are many pods, some always change.
+const SHARE: u32 = 20;
 /// The same for those of the whole cluster, which only become metrics, every half a minute or so.
 const CLUSTER_PACE: Duration = Duration::from_secs(5);
 
@@ -40,7 +42,7 @@ const SYSTEM: &str = "kube-system";
 const SHOOT_INFO: &str = "shoot-info";
 
 pub(super) fn start(client: &Client, options: Options) -> Node {
-    let Options { namespace, node_name, identity } = options;
+    let Options { namespace, node_name, identity, all_pods } = options;
     let (wants, wanted) = cell::channel(Wants::default());
     let (stop, stopped) = cell::channel(false);
     let (told, configuration) = cell::channel(Told::None);
@@ -57,11 +59,11 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
         leadership: leadership.clone(),
         progress: Mutex::default(),
     });
-    let watcher = Watcher { client: client.clone(), node_name, shared: Arc::clone(&shared) };
+    let watcher = Watcher { client: client.clone(), node_name, all_pods, shared: Arc::clone(&shared) };
     let mut tasks = JoinSet::new();
     tasks.spawn(watcher.clone().secret(namespace.clone(), told));
     for what in [
-        NODE.with(format!("metadata.name={}", watcher.node_name)),
+        watcher.nodes(),
         NAMESPACE.with(format!("metadata.name={SYSTEM}")),
         CONFIG_MAP.within(SYSTEM).with(format!("metadata.name={SHOOT_INFO}")),
     ] {
@@ -119,10 +121,20 @@ async fn differs(wanted: &mut cell::Receiver<Wants>, how: impl FnMut(&Wants) -> 
 struct Watcher {
     client: Client,
     node_name: String,
+    all_pods: bool,
     shared: Arc<Shared>,
 }
 
 impl Watcher {
+    /// The node whose pods are known, or all of them: what is said of a pod is said of its node, too.
+    fn nodes(&self) -> What {
+        if self.all_pods { NODE } else { NODE.with(format!("metadata.name={}", self.node_name)) }
+    }
+
+    fn pods(&self) -> What {
+        if self.all_pods { POD } else { POD.with(format!("spec.nodeName={}", self.node_name)) }
+    }
+
     async fn follow(&self, what: What, scope: Scope, take: impl FnMut(Change)) {
         let progress: Arc<Progress> = self.shared.progress(scope, what.kind);
         follow(self.client.clone(), what, progress, take).await;
@@ -186,12 +198,14 @@ impl Watcher {
 
     /// What pipelines of this node want.
     async fn follow_wanted(self, mut wanted: cell::Receiver<Wants>) {
-        let of_node = |wants: &Wants| (wants.annotations, wants.scrapes);
+        let of_node = |wants: &Wants| (wants.pods, wants.annotations, wants.scrapes);
         loop {
-            let (annotations, scrapes) = of_node(&wanted.borrow_and_update());
+            let (pods, annotations, scrapes) = of_node(&wanted.borrow_and_update());
             let mut tasks = JoinSet::new();
             let facts = Purpose::Facts { annotations };
-            tasks.spawn(self.clone().local(POD.with(format!("spec.nodeName={}", self.node_name)), facts));
+            if pods {
+                tasks.spawn(self.clone().local(self.pods(), facts));
+            }
             if scrapes {
                 tasks.spawn(self.clone().local(SERVICE, facts));
                 tasks.spawn(self.clone().local(ENDPOINT_SLICE, facts));
@@ -201,7 +215,7 @@ impl Watcher {
                     self.shared.changed[0].notify_one();
                 }
             }
-            differs(&mut wanted, |wants| of_node(wants) != (annotations, scrapes)).await;
+            differs(&mut wanted, |wants| of_node(wants) != (pods, annotations, scrapes)).await;
             // What they saw stays known.
             tasks.shutdown().await;
         }
@@ -286,6 +300,7 @@ fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
 /// Makes facts of what was seen.
 async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
     let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
+    let mut pause = LOCAL_PACE;
     loop {
         let is_of_cluster = tokio::select! {
             () = shared.changed[0].notified() => false,
@@ -297,8 +312,9 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         if is_of_cluster {
             next_cluster = Instant::now() + CLUSTER_PACE;
         } else {
-            sleep(LOCAL_PACE).await;
+            sleep(pause).await;
         }
+        let began = Instant::now();
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
         let text = shared.local().text();
         // Only a bug makes it panic; what was known is still true then.
@@ -315,6 +331,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         let state = of_cluster.clone().unwrap_or_else(of_node);
         known.send_replace(Facts { facts: observed.facts, state });
         shared.has_pods.send_replace(has_pods);
+        pause = LOCAL_PACE.max((SHARE - 1) * began.elapsed());
         if is_of_cluster {
             shared.is_complete.store(of_cluster.is_some(), Ordering::Release);
         }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use weir_plan::{PipelineId, Signal};
 
+use super::layout::Workload;
 use super::object::kinds::{self, Kind};
 
 /// The picture.
@@ -21,9 +22,9 @@ pub(crate) struct Picture {
     pub(crate) secrets: BTreeMap<SecretName, SecretState>,
     /// The text of the overrides.
     pub(crate) overrides: Option<String>,
-    /// The DaemonSet of the nodes.
-    pub(crate) daemon_set: Option<DaemonSetStatus>,
-    /// Its pods.
+    /// Workloads of ours that are there.
+    pub(crate) workloads: BTreeMap<Workload, WorkloadStatus>,
+    /// Their pods.
     pub(crate) pods: Vec<PodState>,
     /// What the nodes said last, by the names of their pods.
     pub(crate) answers: BTreeMap<String, Answer>,
@@ -63,9 +64,9 @@ pub(crate) enum SecretState {
     Present(Arc<BTreeMap<String, String>>),
 }
 
-/// The DaemonSet, as far as it says how its pods are.
+/// A workload, as far as it says how its pods are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DaemonSetStatus {
+pub(crate) struct WorkloadStatus {
     /// Whether the numbers are about what was applied last.
     pub(crate) is_current: bool,
     pub(crate) desired: i64,
@@ -73,12 +74,25 @@ pub(crate) struct DaemonSetStatus {
     pub(crate) ready: i64,
 }
 
-/// A pod of a node.
+impl WorkloadStatus {
+    /// All pods are what was applied last, and ready.
+    pub(crate) fn is_settled(self) -> bool {
+        self.is_current && self.updated == self.desired && self.ready >= self.desired
+    }
+
+    /// And there are some.
+    pub(crate) fn is_ready(self) -> bool {
+        self.is_settled() && self.desired > 0
+    }
+}
+
+/// A pod of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PodState {
     pub(crate) name: String,
     pub(crate) ip: String,
     pub(crate) node: String,
+    pub(crate) workload: Workload,
     pub(crate) ready: bool,
     /// What keeps it from being well, if anything does.
     pub(crate) fault: Option<String>,
@@ -92,7 +106,23 @@ pub(crate) struct Answer {
     pub(crate) revision: Option<String>,
     /// Why a newer one was refused.
     pub(crate) error: Option<String>,
+    /// What it does; nothing if it does not say.
+    pub(crate) roles: Option<Vec<String>>,
+    /// Items that it has and that no backend has.
+    pub(crate) owed: u64,
     pub(crate) pipelines: BTreeMap<PipelineId, Books>,
+}
+
+impl Answer {
+    /// It takes what clients push. Those that do not say what they do are of a version that always did.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.roles.as_ref().is_none_or(|roles| roles.iter().any(|role| role == "gateway"))
+    }
+
+    /// It only delivers what it has.
+    pub(crate) fn has_no_role(&self) -> bool {
+        self.roles.as_ref().is_some_and(Vec::is_empty)
+    }
 }
 
 /// Items of a pipeline on a node, since its start.
@@ -111,6 +141,7 @@ pub(crate) struct Books {
 struct NodePage {
     revision: Option<String>,
     error: Option<String>,
+    roles: Option<Vec<String>>,
     pipelines: Vec<PipelineOfPage>,
 }
 
@@ -122,18 +153,20 @@ struct PipelineOfPage {
     /// By reasons.
     dropped: BTreeMap<String, u64>,
     rejected: BTreeMap<String, u64>,
+    pending: u64,
 }
 
 impl From<NodePage> for Answer {
-    fn from(NodePage { revision, error, pipelines }: NodePage) -> Self {
+    fn from(NodePage { revision, error, roles, pipelines }: NodePage) -> Self {
         let sum =
             |by_reason: &BTreeMap<String, u64>| by_reason.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
+        let owed = pipelines.iter().fold(0, |sum: u64, of| sum.saturating_add(of.pending));
         let books = pipelines.iter().filter_map(|of| {
             let (dropped, rejected) = (sum(&of.dropped), sum(&of.rejected));
             Some((of.pipeline.parse().ok()?, Books { delivered: of.delivered, dropped, rejected }))
         });
         let pipelines = books.collect();
-        Self { revision, error, pipelines }
+        Self { revision, error, roles, owed, pipelines }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod manifests;
 mod pipelines;
+mod layout;
 mod scale;
 mod telemetry;
 
@@ -14,11 +15,12 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use weir_plan::{PipelineId, Signal};
 
-use super::Options;
+use super::layout::Workload;
+use super::{Options, Scale};
 use super::configuration::Previous;
 use super::decide::{Decision, decide};
 use super::object::text;
-use super::picture::{DaemonSetStatus, Picture, PodState, SecretName, SecretState};
+use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus};
 use super::verdict::Verdicts;
 
 /// A day in 2026.
@@ -43,6 +45,7 @@ fn options() -> Options {
         workload_annotations: BTreeMap::new(),
         pod_labels: BTreeMap::new(),
         pod_annotations: BTreeMap::new(),
+        scale: Scale::default(),
     }
 }
 
@@ -66,6 +69,11 @@ fn of_secret(name: &str, key: &str) -> Value {
     json!({ "otlp": { "endpoint": { "valueFrom": reference } } })
 }
 
+/// A workload with so many pods, which are well.
+fn settled(pods: i64) -> WorkloadStatus {
+    WorkloadStatus { is_current: true, desired: pods, updated: pods, ready: pods }
+}
+
 /// A cluster in a test.
 struct Cluster {
     picture: Picture,
@@ -79,7 +87,7 @@ impl Cluster {
     fn new() -> Self {
         let pod = |name: &str| PodState { name: name.to_owned(), ready: true, ..PodState::default() };
         let picture = Picture {
-            daemon_set: Some(DaemonSetStatus { is_current: true, desired: 2, updated: 2, ready: 2 }),
+            workloads: BTreeMap::from([(Workload::Node, settled(2))]),
             pods: vec![pod("a"), pod("b")],
             answers: BTreeMap::from([("a".to_owned(), Default::default())]),
             ..Picture::default()

@@ -10,7 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use weir_kubernetes::operator::{Options, Ports, run};
+use weir_kubernetes::operator::{Options, Ports, Scale, run};
 use weir_kubernetes::webhook;
 use weir_resources::schema::custom_resource_definitions;
 
@@ -63,6 +63,7 @@ fn options() -> Options {
         workload_annotations: BTreeMap::new(),
         pod_labels: BTreeMap::new(),
         pod_annotations: BTreeMap::new(),
+        scale: Scale::default(),
     }
 }
 

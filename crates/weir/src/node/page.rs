@@ -7,10 +7,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
+use weir_kubernetes::node::Roles;
 
 /// `/node`.
-#[derive(Debug, Clone, Default)]
-pub(super) struct NodePage(Arc<RwLock<Option<String>>>);
+#[derive(Debug, Clone)]
+pub(super) struct NodePage {
+    roles: Roles,
+    revision: Arc<RwLock<Option<String>>>,
+}
 
 #[derive(Serialize)]
 struct Told<'a> {
@@ -18,6 +22,8 @@ struct Told<'a> {
     revision: Option<&'a str>,
     /// Why a newer one does not.
     error: Option<&'a str>,
+    /// What this process does beside delivering what it has.
+    roles: Vec<&'static str>,
     pipelines: Vec<Books<'a>>,
 }
 
@@ -30,6 +36,8 @@ struct Books<'a> {
     rejected: &'a BTreeMap<String, u64>,
     /// What is owed to the backend now.
     pending: u64,
+    /// What of it waits, in memory or on the disk.
+    pending_bytes: u64,
     backend: Backend<'a>,
 }
 
@@ -42,22 +50,27 @@ struct Backend<'a> {
 }
 
 impl NodePage {
+    pub(super) fn new(roles: Roles) -> Self {
+        Self { roles, revision: Arc::default() }
+    }
+
     /// This one runs from now on.
     pub(super) fn set(&self, revision: &str) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(revision.to_owned());
+        *self.revision.write().unwrap_or_else(PoisonError::into_inner) = Some(revision.to_owned());
     }
 }
 
 impl Page for NodePage {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         let snapshot = asked.view.snapshot()?;
-        let revision = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let revision = self.revision.read().unwrap_or_else(PoisonError::into_inner);
         let pipelines = snapshot.pipelines.iter().map(|pipeline| Books {
             pipeline: pipeline.id.to_string(),
             delivered: pipeline.books.delivered,
             dropped: &pipeline.books.dropped,
             rejected: &pipeline.books.rejected,
             pending: pipeline.books.pending,
+            pending_bytes: pipeline.pending_bytes,
             backend: Backend {
                 state: pipeline.backend.state.as_str(),
                 code: &pipeline.backend.code,
@@ -67,6 +80,7 @@ impl Page for NodePage {
         let told = Told {
             revision: revision.as_deref(),
             error: snapshot.reloads.error.as_deref(),
+            roles: self.roles.names(),
             pipelines: pipelines.collect(),
         };
         serde_json::to_writer(&mut *body, &told).ok()?;

@@ -35,12 +35,13 @@ impl Nodes<'_> {
     }
 
     fn policy(&self, name: &str, types: Value, ingress: &Value, egress: Option<Value>) -> Value {
+        let pods: Vec<_> = self.layout.workloads.keys().map(|workload| workload.name()).collect();
         let mut policy = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": self.metadata(name),
             "spec": {
-                "podSelector": { "matchLabels": { NAME_LABEL: NODE } },
+                "podSelector": { "matchExpressions": [{ "key": NAME_LABEL, "operator": "In", "values": pods }] },
                 "policyTypes": types,
                 "ingress": ingress,
             },
