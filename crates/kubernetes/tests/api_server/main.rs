@@ -8,6 +8,7 @@
 mod control_plane;
 mod operator;
 mod rules;
+mod scale;
 mod webhooks;
 
 use std::future::Future;
@@ -65,6 +66,21 @@ fn an_operator_makes_nodes_do_what_pipelines_say() {
         let cluster = Cluster { client: control_plane.client.clone() };
         operator::set_up(&cluster).await;
         operator::pipelines_become_what_nodes_run(&cluster).await;
+    });
+}
+
+#[test]
+fn an_operator_changes_the_way_in_which_it_runs() {
+    let Some(programs) = control_plane::programs() else {
+        println!("warning: changing between ways to run it is not tested with an API server: there is none");
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let control_plane = ControlPlane::start(&programs).await;
+        let cluster = Cluster { client: control_plane.client.clone() };
+        operator::set_up(&cluster).await;
+        scale::a_pod_on_each_node_becomes_replicas(&cluster).await;
     });
 }
 

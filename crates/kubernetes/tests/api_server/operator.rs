@@ -16,37 +16,41 @@ use weir_resources::schema::custom_resource_definitions;
 
 use crate::{Cluster, collection, eventually, path, pipeline};
 
-const NAMESPACE: &str = "/api/v1/namespaces/kyma-system";
-const APPS: &str = "/apis/apps/v1/namespaces/kyma-system";
-const DAEMON_SET: &str = "/apis/apps/v1/namespaces/kyma-system/daemonsets/telemetry-otlp-gateway";
-const CONFIGURATION: &str = "/api/v1/namespaces/kyma-system/secrets/telemetry-node";
+pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/kyma-system";
+pub(crate) const APPS: &str = "/apis/apps/v1/namespaces/kyma-system";
+pub(crate) const DAEMON_SET: &str = "/apis/apps/v1/namespaces/kyma-system/daemonsets/telemetry-otlp-gateway";
+pub(crate) const CONFIGURATION: &str = "/api/v1/namespaces/kyma-system/secrets/telemetry-node";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kyma-system/leases/cdd7ef0b.kyma-project.io";
 const TELEMETRY: &str = "/apis/operator.kyma-project.io/v1beta1/namespaces/kyma-system/telemetries/default";
 
 /// A running operator.
-struct Operator {
+pub(crate) struct Operator {
     stop: oneshot::Sender<()>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
 impl Operator {
     fn start(cluster: &Cluster, name: &'static str) -> Self {
+        Self::start_with(cluster, name, options())
+    }
+
+    pub(crate) fn start_with(cluster: &Cluster, name: &'static str, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (client, ports) = (cluster.client.clone(), Ports { health: None, metrics: None });
         let task = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
-            run(client, options(), ports, name, Box::new(|_| {}), stop).await
+            run(client, options, ports, name, Box::new(|_| {}), stop).await
         });
         Self { stop, task }
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         drop(self.stop);
         self.task.await.unwrap().unwrap();
     }
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         namespace: "kyma-system".to_owned(),
         image: "weir:1".to_owned(),
@@ -82,7 +86,7 @@ pub(crate) async fn set_up(cluster: &Cluster) {
     }
 }
 
-fn trace(name: &str, endpoint: Value) -> Value {
+pub(crate) fn trace(name: &str, endpoint: Value) -> Value {
     pipeline("TracePipeline", "v1beta1", name, &json!({ "output": { "otlp": { "endpoint": endpoint } } }))
 }
 
@@ -95,12 +99,12 @@ fn secret(endpoint: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "backend", "namespace": "shop" }, "data": data })
 }
 
-async fn found(cluster: &Cluster, path: &str) -> Option<Value> {
+pub(crate) async fn found(cluster: &Cluster, path: &str) -> Option<Value> {
     let answer = cluster.get(path).await;
     (answer.code == 200).then_some(answer.body)
 }
 
-async fn is_gone(cluster: &Cluster, path: &str) {
+pub(crate) async fn is_gone(cluster: &Cluster, path: &str) {
     eventually(&format!("{path} is removed"), || async { (cluster.get(path).await.code == 404).then_some(()) }).await;
 }
 
