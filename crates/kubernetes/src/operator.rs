@@ -13,7 +13,7 @@
 pub(crate) mod configuration;
 mod decide;
 mod flow;
-mod layout;
+pub(crate) mod layout;
 mod leftovers;
 mod manifests;
 pub(crate) mod names;
