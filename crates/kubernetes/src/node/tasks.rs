@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
 use super::keep::{self, Purpose};
-use super::objects::{key, observe};
+use super::objects::{key, observe_all};
 use super::wants::Kind;
 use super::watch::{Change, Progress, What, follow};
 use super::{Cluster, Configuration, Facts, Node, Objects, Options, Scope, Shared, Told, Wants};
@@ -135,15 +135,15 @@ impl Watcher {
         if self.all_pods { POD } else { POD.with(format!("spec.nodeName={}", self.node_name)) }
     }
 
-    async fn follow(&self, what: What, scope: Scope, take: impl FnMut(Change)) {
+    async fn follow<T>(&self, what: What, scope: Scope, trim: impl Fn(Value) -> T, take: impl FnMut(Change<T>)) {
         let progress: Arc<Progress> = self.shared.progress(scope, what.kind);
-        follow(self.client.clone(), what, progress, take).await;
+        follow(self.client.clone(), what, progress, trim, take).await;
     }
 
     /// The one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
     async fn secret(self, namespace: String, told: cell::Sender<Told>) {
         let only = SECRET.within(&namespace).with(format!("metadata.name={}", names::CONFIGURATION));
-        self.follow(only, Scope::Node, |change| {
+        self.follow(only, Scope::Node, |secret| secret, |change| {
             let secret = match change {
                 Change::All(found) => found.into_iter().next(),
                 Change::Set(secret) => Some(secret),
@@ -169,25 +169,20 @@ impl Watcher {
         let (shared, node, kind) = (Arc::clone(&self.shared), self.node_name.clone(), what.kind);
         let api_version = what.api_version;
         let document = |mut object: Value| {
+            let key = key(kind, &object);
             let mut document = keep::document(api_version, kind, &mut object, purpose);
-            is_of_node(kind, &mut document, &node).then_some(document)
+            (key, is_of_node(kind, &mut document, &node).then(|| document.to_string()))
         };
-        self.follow(what, Scope::Node, |change| {
+        self.follow(what, Scope::Node, document, |change| {
             let differs = match change {
                 Change::All(objects) => {
-                    let documents: Vec<_> = objects.into_iter().filter_map(document).collect();
-                    let differs = shared.local().replace(kind, &documents);
+                    let documents = objects.into_iter().filter_map(|(key, document)| Some((key, document?)));
+                    let differs = shared.local().replace_all(kind, documents.collect());
                     // Somebody waits for the first list of pods, even if there is none.
                     differs | (kind == POD.kind && !shared.has_listed_pods.swap(true, Ordering::AcqRel))
                 }
-                Change::Set(object) => {
-                    let key = key(kind, &object);
-                    match document(object) {
-                        Some(document) => shared.local().set(kind, &document),
-                        None => shared.local().remove(&key),
-                    }
-                }
-                Change::Gone(object) => shared.local().remove(&key(kind, &object)),
+                Change::Set((key, Some(document))) => shared.local().put(key, document),
+                Change::Set((key, None)) | Change::Gone((key, _)) => shared.local().remove(&key),
             };
             if differs {
                 shared.changed[0].notify_one();
@@ -250,15 +245,12 @@ impl Watcher {
     async fn state(self, what: What, purpose: Purpose, all: Vec<&'static str>) {
         let (shared, kind, api_version) = (Arc::clone(&self.shared), what.kind, what.api_version);
         let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose);
-        self.follow(what, Scope::Cluster, |change| {
+        self.follow(what, Scope::Cluster, document, |change| {
             let mut cluster = shared.cluster();
             match change {
-                Change::All(objects) => {
-                    let documents: Vec<_> = objects.into_iter().map(document).collect();
-                    cluster.replace(kind, &documents);
-                }
-                Change::Set(object) => cluster.set(kind, &document(object)),
-                Change::Gone(object) => cluster.remove(&key(kind, &object)),
+                Change::All(documents) => cluster.replace(kind, &documents),
+                Change::Set(document) => cluster.set(kind, &document),
+                Change::Gone(document) => cluster.remove(&key(kind, &document)),
             }
             drop(cluster);
             if all_listed(&shared, &all) {
@@ -316,9 +308,9 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         }
         let began = Instant::now();
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
-        let text = shared.local().text();
+        let texts = shared.local().texts();
         // Only a bug makes it panic; what was known is still true then.
-        let Ok(observed) = spawn_blocking(move || observe(text)).await else { continue };
+        let Ok(observed) = spawn_blocking(move || observe_all(texts)).await else { continue };
         for finding in &observed.findings {
             tracing::warn!(finding = %finding.message, "an object of the cluster is not as expected");
         }
