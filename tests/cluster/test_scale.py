@@ -135,3 +135,27 @@ def test_roles_that_are_split_read_on_where_the_one_before_stopped(scene: Scene)
     wait_until(lambda: wanted <= set(bodies()), "every line arrived", 120)
     twice = [body for body in bodies() if body in wanted]
     assert len(twice) == lines, f"{len(twice) - lines} lines arrived twice"
+
+
+@pytest.mark.nodes
+def test_an_autoscaler_counts_replicas_by_what_waits_in_them(scene: Scene) -> None:
+    """The operator serves the metric. A backend that takes its time is one that more replicas help with."""
+    installation, cluster = scene.installation, scene.cluster
+    scene.start("slow", installation.image, None, ["sink", "--listen=0.0.0.0", "--delay=5s:100"])
+    address = lambda: (cluster.find("pod/slow", "default") or {}).get("status", {}).get("podIP")
+    backend = f"http://{wait_until(address, 'the backend has an address')}:14317"
+    scaling = {"enabled": True, "minReplicas": 2, "maxReplicas": 3, "cpu": 0, "pendingBytes": "200Ki", "serveMetrics": True}
+    installation.install(gateway={"mode": "replicas", "storage": {"size": ""}, "autoscaling": scaling})
+    cluster.apply(_pipeline(backend, runtime={"enabled": False}))
+    replicas = "deployment/telemetry-gateway"
+    wait_until(lambda: _ready(cluster, replicas) == 2, "there are as many as there have to be", 120)
+
+    def is_active() -> bool:
+        autoscaler = cluster.find("horizontalpodautoscaler/telemetry-gateway", NAMESPACE) or {}
+        conditions = autoscaler.get("status", {}).get("conditions", [])
+        return any(it["type"] == "ScalingActive" and it["status"] == "True" for it in conditions)
+
+    wait_until(is_active, "the autoscaler knows what waits", 120)
+    send = ["load", "logs", f"--endpoint={_SERVICE}", "--rate=1000", "--duration=300s", "--retry", "--size=1000"]
+    scene.start("load", installation.image, None, send)
+    wait_until(lambda: _ready(cluster, replicas) == 3, "there are more", 180)

@@ -230,7 +230,7 @@ impl Engine {
         let desks = desks(&pipelines.settings, &admin_gate, &view, funds);
         let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
-        let load = settings.rebalance.then(|| Load::watch(budget.clone()));
+        let load = settings.rebalance.map(|cores| Load::watch(budget.clone(), cores));
         let receiver = Arc::new(Receiver {
             inlet: Inlet::new(Arc::clone(&intake)),
             budget,

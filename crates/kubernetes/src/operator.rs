@@ -20,6 +20,7 @@ pub(crate) mod names;
 pub(crate) mod object;
 mod options;
 mod overrides;
+pub(crate) mod pending;
 mod picture;
 pub(crate) mod references;
 pub(crate) mod shell;
@@ -31,4 +32,5 @@ mod workload;
 mod tests;
 
 pub use options::{Autoscaling, Options, Replicas, Scale, SetLogLevel, Storage};
+pub use pending::Pending;
 pub use shell::{Ports, run};

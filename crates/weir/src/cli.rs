@@ -372,6 +372,10 @@ pub(crate) struct ProcessArgs {
     /// behind one address
     #[arg(long, help_heading = PORTS)]
     pub(crate) rebalance: bool,
+    /// CPU that this process is meant to use, as Kubernetes writes it, for example 500m; that much is busy [default: all
+    /// that it may use]
+    #[arg(long, help_heading = PORTS, value_name = "CORES", requires = "rebalance", value_parser = limits::parse_cores)]
+    pub(crate) rebalance_cpu: Option<f64>,
 }
 
 /// Who may send; everybody when nothing is given. The files are read again when they change.

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use weir_kubernetes::Client;
-use weir_kubernetes::operator::{self, Autoscaling, Options, Ports, Replicas, Scale, Storage};
+use weir_kubernetes::operator::{self, Autoscaling, Options, Pending, Ports, Replicas, Scale, Storage};
 use weir_kubernetes::webhook::{self, Webhook};
 
 use crate::allocator;
@@ -139,6 +139,9 @@ struct GatewayArgs {
     /// not matter
     #[arg(long, help_heading = GATEWAY, value_name = "QUANTITY", default_value = "", requires = "gateway_replicas_max")]
     gateway_pending_bytes: String,
+    /// Serve that metric to the autoscaler with the webhooks, as the custom metrics API of the cluster
+    #[arg(long, help_heading = GATEWAY, requires = "gateway_pending_bytes", conflicts_with = "no_webhooks")]
+    serve_metrics: bool,
     /// Give each a volume of this size, which outlives its pod; without, pods deliver what they have before they end
     #[arg(long, help_heading = GATEWAY, value_name = "QUANTITY", requires = "gateway_replicas")]
     gateway_storage: Option<String>,
@@ -163,7 +166,9 @@ impl GatewayArgs {
         });
         if let Some(Autoscaling { max, cpu_percent, pending_bytes }) = &autoscaling {
             if *max < count {
-                bail!("cannot have at most --gateway-replicas-max {max} gateways: --gateway-replicas says at least {count}");
+                bail!(
+                    "cannot have at most --gateway-replicas-max {max} gateways: --gateway-replicas says at least {count}"
+                );
             }
             if cpu_percent.is_none() && pending_bytes.is_none() {
                 bail!("cannot count gateways by nothing: name --gateway-cpu-percent, --gateway-pending-bytes, or both");
@@ -197,7 +202,8 @@ async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     };
     let name = args.pod_name.clone();
     let (stop, stopped) = oneshot::channel::<()>();
-    let webhooks = webhooks(&args, client.clone(), async { drop(stopped.await) }).await?;
+    let pending = args.gateway.serve_metrics.then(Pending::default);
+    let webhooks = webhooks(&args, pending.clone(), client.clone(), async { drop(stopped.await) }).await?;
     let mut webhooks = tokio::spawn(webhooks);
     // API servers ask all operators, and only one leads: whoever cannot answer must not stay.
     let ends = async {
@@ -206,7 +212,9 @@ async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
             ended = &mut webhooks => tracing::error!(?ended, "the webhooks ended"),
         }
     };
-    operator::run(client, options(args)?, ports, &name, Box::new(set_log_level), ends).await.context("cannot start")?;
+    operator::run(client, options(args, pending)?, ports, &name, Box::new(set_log_level), ends)
+        .await
+        .context("cannot start")?;
     if webhooks.is_finished() {
         bail!("cannot go on without webhooks");
     }
@@ -223,6 +231,7 @@ fn set_log_level(level: Option<&str>) {
 /// Binds the port of the webhooks; what comes back serves them until `stop` resolves.
 async fn webhooks(
     args: &OperatorArgs,
+    pending: Option<Pending>,
     client: Client,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
@@ -232,7 +241,7 @@ async fn webhooks(
         let address = SocketAddr::new(args.listen, args.webhook_port);
         Some(TcpListener::bind(address).await.with_context(|| format!("cannot bind {address} for the webhooks"))?)
     };
-    let options = webhook::Options::in_namespace(&args.namespace);
+    let options = webhook::Options { pending, ..webhook::Options::in_namespace(&args.namespace) };
     Ok(async move {
         match listener {
             Some(listener) => Ok(Webhook::new(options).run(client, listener, stop).await?),
@@ -244,7 +253,7 @@ async fn webhooks(
     })
 }
 
-fn options(args: OperatorArgs) -> anyhow::Result<Options> {
+fn options(args: OperatorArgs, pending: Option<Pending>) -> anyhow::Result<Options> {
     let map = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
     let mut node_selector = map(args.node_selector);
     node_selector.entry("kubernetes.io/os".to_owned()).or_insert_with(|| "linux".to_owned());
@@ -264,6 +273,7 @@ fn options(args: OperatorArgs) -> anyhow::Result<Options> {
         workload_annotations: map(args.additional_workload_annotation),
         pod_labels: map(args.additional_pod_label),
         pod_annotations: map(args.additional_pod_annotation),
+        pending,
         scale: Scale { split_roles: args.split_roles, gateway: args.gateway.replicas()? },
     })
 }

@@ -166,7 +166,7 @@ fn settings(args: &ProcessArgs, plan: &Plan) -> anyhow::Result<Settings> {
         max_request_bytes,
         batch_bytes: settings::BATCH_BYTES,
         max_connection_age: args.max_connection_age,
-        rebalance: args.rebalance,
+        rebalance: args.rebalance.then(|| args.rebalance_cpu.unwrap_or_else(limits::cores)),
         body_timeout: settings::BODY_TIMEOUT,
         journal: None,
         state: None,

@@ -21,7 +21,8 @@ const MEMORY: f64 = 0.7;
 const LEAST: f64 = 0.1;
 const WHOLE: f64 = 1000.0;
 
-/// The load of the last seconds: of the CPU that the process may use, or of the memory for payloads, whichever is more.
+/// The load of the last seconds: of the CPU that the process is meant to use, or of the memory for payloads, whichever is
+/// more.
 #[derive(Debug)]
 pub(crate) struct Load {
     permille: Arc<AtomicU32>,
@@ -29,10 +30,10 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Looks again and again, for as long as this value lives. Needs a tokio runtime.
-    pub(crate) fn watch(budget: Budget) -> Self {
+    /// Looks again and again, for as long as this value lives. Needs a tokio runtime. `cores`: what it is meant to use.
+    pub(crate) fn watch(budget: Budget, cores: f64) -> Self {
         let permille = Arc::new(AtomicU32::new(0));
-        let watch = tokio::spawn(look(budget, Arc::clone(&permille)));
+        let watch = tokio::spawn(look(budget, cores, Arc::clone(&permille)));
         Self { permille, watch }
     }
 
@@ -61,8 +62,7 @@ fn part(load: f64) -> f64 {
     (1.0 - load).clamp(LEAST, 1.0)
 }
 
-async fn look(budget: Budget, permille: Arc<AtomicU32>) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+async fn look(budget: Budget, cores: f64, permille: Arc<AtomicU32>) {
     let (mut at, mut used, mut load) = (Instant::now(), process::figures().cpu_seconds, 0.0);
     loop {
         sleep(LOOK_EVERY).await;
@@ -110,7 +110,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn memory_that_is_taken_is_load() {
         let budget = Budget::new(1 << 20);
-        let load = Load::watch(budget.clone());
+        // The test itself may use some CPU.
+        let load = Load::watch(budget.clone(), 1e6);
         let permit = budget.try_take(1 << 19).unwrap();
         sleep(20 * LOOK_EVERY).await;
         let within = load.within(Duration::from_secs(100)).as_secs();

@@ -224,7 +224,8 @@ mod tests {
     fn many_pods_are_read_a_part_at_a_time() {
         let mut objects = Objects::default();
         let labels = json!({ "topology.kubernetes.io/zone": "z1" });
-        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n1", "labels": labels }, "status": {} });
+        let node =
+            json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n1", "labels": labels }, "status": {} });
         objects.set("Node", &node);
         for number in 0..2 * PODS_AT_ONCE + 1 {
             objects.set("Pod", &pod(&format!("p{number}"), ("ReplicaSet", "cart-7d4b"), Some("7d4b")));

@@ -143,24 +143,29 @@ impl Watcher {
     /// The one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
     async fn secret(self, namespace: String, told: cell::Sender<Told>) {
         let only = SECRET.within(&namespace).with(format!("metadata.name={}", names::CONFIGURATION));
-        self.follow(only, Scope::Node, |secret| secret, |change| {
-            let secret = match change {
-                Change::All(found) => found.into_iter().next(),
-                Change::Set(secret) => Some(secret),
-                Change::Gone(_) => None,
-            };
-            let Some(secret) = secret else {
-                tracing::warn!(secret = names::CONFIGURATION, "there is no configuration; the last one goes on");
-                return;
-            };
-            let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());
-            let read = read.and_then(Configuration::of).map(Arc::new);
-            told.send_if_modified(|known| {
-                let differs = known.as_ref() != Some(&read);
-                *known = Some(read);
-                differs
-            });
-        })
+        self.follow(
+            only,
+            Scope::Node,
+            |secret| secret,
+            |change| {
+                let secret = match change {
+                    Change::All(found) => found.into_iter().next(),
+                    Change::Set(secret) => Some(secret),
+                    Change::Gone(_) => None,
+                };
+                let Some(secret) = secret else {
+                    tracing::warn!(secret = names::CONFIGURATION, "there is no configuration; the last one goes on");
+                    return;
+                };
+                let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());
+                let read = read.and_then(Configuration::of).map(Arc::new);
+                told.send_if_modified(|known| {
+                    let differs = known.as_ref() != Some(&read);
+                    *known = Some(read);
+                    differs
+                });
+            },
+        )
         .await;
     }
 

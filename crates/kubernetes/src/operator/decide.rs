@@ -229,12 +229,7 @@ fn needs(candidates: &[Candidate<'_>]) -> (Needs, BTreeSet<Signal>) {
     (needs, running().map(|candidate| candidate.id.signal).collect())
 }
 
-fn layout(
-    picture: &Picture,
-    options: &Options,
-    candidates: &[Candidate<'_>],
-    configuration: &Configuration,
-) -> Layout {
+fn layout(picture: &Picture, options: &Options, candidates: &[Candidate<'_>], configuration: &Configuration) -> Layout {
     let (needs, signals) = needs(candidates);
     Layout::of(&options.scale, (needs, &signals), picture, &configuration.revision)
 }

@@ -149,7 +149,9 @@ impl Layout {
             workloads.insert(Workload::Node, Roles { gateway: true, logs: true, metrics: true });
         } else {
             let parts = [(gateway, needs.otlp, GATEWAY), (log_agent, logs, Roles { logs, ..NONE })];
-            for (workload, is_needed, roles) in parts.into_iter().chain([(metric_agent, metrics, Roles { metrics, ..NONE })]) {
+            for (workload, is_needed, roles) in
+                parts.into_iter().chain([(metric_agent, metrics, Roles { metrics, ..NONE })])
+            {
                 if is_needed {
                     let all = workloads.entry(workload).or_insert(NONE);
                     all.gateway |= roles.gateway;

@@ -100,7 +100,8 @@ pub(crate) fn class(options: &Options) -> Value {
 /// Everything that may have been made for the nodes, workloads first.
 pub(crate) fn all(namespace: &str, istio: bool) -> Vec<ObjectKey> {
     let within = |kind, name: &str| ObjectKey::cluster(kind, name).within(namespace);
-    let mut all = replicas::beside(Workload::ALL).map(|(kind, workload)| within(kind, workload.name())).collect::<Vec<_>>();
+    let mut all =
+        replicas::beside(Workload::ALL).map(|(kind, workload)| within(kind, workload.name())).collect::<Vec<_>>();
     all.extend(Workload::ALL.map(|workload| within(workload.kind(), workload.name())));
     all.push(configuration::key(namespace));
     all.extend(services::NAMES.map(|name| within(kinds::SERVICE, name)));

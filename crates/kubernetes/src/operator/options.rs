@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::pending::Pending;
+
 /// Takes the level of the overrides, `error` to `debug`; nothing stands for what the command line says.
 pub type SetLogLevel = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
@@ -34,6 +36,8 @@ pub struct Options {
     pub node_args: Vec<String>,
     /// Which workloads there are.
     pub scale: Scale,
+    /// Where to say what waits in pods, if an autoscaler may ask it here.
+    pub pending: Option<Pending>,
     /// Labels and annotations of the workloads, and of their pods.
     pub workload_labels: BTreeMap<String, String>,
     /// See there.

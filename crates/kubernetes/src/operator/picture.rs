@@ -110,6 +110,8 @@ pub(crate) struct Answer {
     pub(crate) roles: Option<Vec<String>>,
     /// Items that it has and that no backend has.
     pub(crate) owed: u64,
+    /// What of it waits for a backend that takes data, in bytes: another process would help there.
+    pub(crate) waiting_bytes: u64,
     pub(crate) pipelines: BTreeMap<PipelineId, Books>,
 }
 
@@ -154,6 +156,14 @@ struct PipelineOfPage {
     dropped: BTreeMap<String, u64>,
     rejected: BTreeMap<String, u64>,
     pending: u64,
+    pending_bytes: u64,
+    backend: BackendOfPage,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BackendOfPage {
+    state: String,
 }
 
 impl From<NodePage> for Answer {
@@ -161,12 +171,15 @@ impl From<NodePage> for Answer {
         let sum =
             |by_reason: &BTreeMap<String, u64>| by_reason.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
         let owed = pipelines.iter().fold(0, |sum: u64, of| sum.saturating_add(of.pending));
+        let is_well = |of: &&PipelineOfPage| of.backend.state == "ok";
+        let bytes = pipelines.iter().filter(is_well).map(|of| of.pending_bytes);
+        let waiting_bytes = bytes.fold(0, u64::saturating_add);
         let books = pipelines.iter().filter_map(|of| {
             let (dropped, rejected) = (sum(&of.dropped), sum(&of.rejected));
             Some((of.pipeline.parse().ok()?, Books { delivered: of.delivered, dropped, rejected }))
         });
         let pipelines = books.collect();
-        Self { revision, error, roles, owed, pipelines }
+        Self { revision, error, roles, owed, waiting_bytes, pipelines }
     }
 }
 

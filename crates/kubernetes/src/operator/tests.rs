@@ -1,8 +1,8 @@
 //! Decisions, by tables: what a picture becomes.
 
+mod layout;
 mod manifests;
 mod pipelines;
-mod layout;
 mod scale;
 mod telemetry;
 
@@ -15,13 +15,13 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use weir_plan::{PipelineId, Signal};
 
-use super::layout::Workload;
-use super::{Options, Scale};
 use super::configuration::Previous;
 use super::decide::{Decision, decide};
+use super::layout::Workload;
 use super::object::text;
 use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus};
 use super::verdict::Verdicts;
+use super::{Options, Scale};
 
 /// A day in 2026.
 fn now() -> SystemTime {
@@ -46,6 +46,7 @@ fn options() -> Options {
         pod_labels: BTreeMap::new(),
         pod_annotations: BTreeMap::new(),
         scale: Scale::default(),
+        pending: None,
     }
 }
 

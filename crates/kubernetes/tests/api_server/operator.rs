@@ -68,6 +68,7 @@ pub(crate) fn options() -> Options {
         pod_labels: BTreeMap::new(),
         pod_annotations: BTreeMap::new(),
         scale: Scale::default(),
+        pending: None,
     }
 }
 

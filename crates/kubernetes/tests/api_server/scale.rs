@@ -70,7 +70,8 @@ impl Pod {
     /// Waits until it was asked, and what it said can have had an effect: the next question comes after that.
     async fn is_heard(&self) {
         let before = self.asked.load(Ordering::SeqCst);
-        eventually("it is asked twice", || async { (self.asked.load(Ordering::SeqCst) >= before + 2).then_some(()) }).await;
+        eventually("it is asked twice", || async { (self.asked.load(Ordering::SeqCst) >= before + 2).then_some(()) })
+            .await;
     }
 }
 
@@ -127,7 +128,8 @@ pub(crate) async fn a_pod_on_each_node_becomes_replicas(cluster: &Cluster) {
     let storage = Some(Storage { size: "1Gi".to_owned(), class: None });
     let (resources, tolerations) = (json!({ "requests": { "cpu": "500m" } }), json!([]));
     let replicas = Replicas { count: 2, autoscaling: None, storage, resources, tolerations };
-    let operator = Operator::start_with(cluster, "replicas", with(Scale { split_roles: false, gateway: Some(replicas.clone()) }));
+    let operator =
+        Operator::start_with(cluster, "replicas", with(Scale { split_roles: false, gateway: Some(replicas.clone()) }));
     eventually("there are two replicas", || async {
         (found(cluster, STATEFUL_SET).await?["spec"]["replicas"] == 2).then_some(())
     })

@@ -116,7 +116,9 @@ impl Pods<'_> {
             Some(directory) => format!("{DATA}/{directory}"),
             None => DATA.to_owned(),
         };
-        let mut args = ["node", "--namespace", &options.namespace, "--listen", "0.0.0.0", "--data-dir", &data].map(str::to_owned).to_vec();
+        let mut args = ["node", "--namespace", &options.namespace, "--listen", "0.0.0.0", "--data-dir", &data]
+            .map(str::to_owned)
+            .to_vec();
         // Where a process has all of them, it does what pipelines ask for.
         if self.roles != (Roles { gateway: true, logs: true, metrics: true }) {
             let names = self.roles.names();
@@ -130,6 +132,10 @@ impl Pods<'_> {
             let seconds = format!("{}s", self.drain_seconds());
             let of_replicas = ["--drain-backlog", "--drain-timeout", &seconds, "--max-connection-age", CONNECTION_AGE];
             args.extend(["--all-pods", "--rebalance"].into_iter().chain(of_replicas).map(str::to_owned));
+        }
+        if let Some(cpu) = self.replicas.and_then(|replicas| replicas.resources.pointer("/requests/cpu")) {
+            // An autoscaler measures by it, too.
+            args.extend(["--rebalance-cpu".to_owned(), cpu.as_str().map_or_else(|| cpu.to_string(), str::to_owned)]);
         }
         args.extend(options.node_args.iter().cloned());
         args

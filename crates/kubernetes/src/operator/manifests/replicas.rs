@@ -7,9 +7,7 @@ use super::pods::Pods;
 use crate::operator::layout::Workload;
 use crate::operator::object::kinds::{self, Kind};
 use crate::operator::options::Autoscaling;
-
-/// What a pod has that no backend has, in bytes: the metric that replicas are counted by.
-pub(crate) const PENDING: &str = "weir_pending_bytes";
+use crate::operator::pending;
 
 /// There is less to do for this long before a replica goes: what it has, it delivers first.
 const CALM_SECONDS: u16 = 300;
@@ -51,7 +49,7 @@ impl Nodes<'_> {
         }
         if let Some(bytes) = &autoscaling.pending_bytes {
             let target = json!({ "type": "AverageValue", "averageValue": bytes });
-            metrics.push(json!({ "type": "Pods", "pods": { "metric": { "name": PENDING }, "target": target } }));
+            metrics.push(json!({ "type": "Pods", "pods": { "metric": { "name": pending::NAME }, "target": target } }));
         }
         let one = json!([{ "type": "Pods", "value": 1, "periodSeconds": 120 }]);
         json!({

@@ -32,7 +32,8 @@ impl Nodes<'_> {
         metadata["annotations"] = json!(self.options.workload_annotations);
         let mut spec = json!({ "selector": { "matchLabels": pods.selector() }, "template": pods.template() });
         let (surge, unavailable) = UPDATE;
-        let rolling = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge, "maxUnavailable": unavailable } });
+        let rolling =
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge, "maxUnavailable": unavailable } });
         match workload {
             Workload::Stateful => {
                 spec["serviceName"] = workload.name().into();

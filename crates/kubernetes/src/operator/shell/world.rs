@@ -11,8 +11,8 @@ use weir_plan::PipelineId;
 
 use crate::operator::decide::Status;
 use crate::operator::flow::Flow;
-use crate::operator::object::{ObjectKey, name, text};
 use crate::operator::layout::Workload;
+use crate::operator::object::{ObjectKey, name, text};
 use crate::operator::picture::{Answer, Apis, Picture, PodState, SecretName, SecretState, WorkloadStatus};
 
 /// What was seen, and whether it is another now.

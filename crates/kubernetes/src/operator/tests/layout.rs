@@ -98,7 +98,10 @@ fn there_are_four_ways_to_run_it() {
         cluster.decide()
     };
     let decision = fresh(of(Some(replicas(true)), false));
-    expect(&decision, &[("DaemonSet telemetry-agent", "logs,metrics"), ("StatefulSet telemetry-gateway-stateful", "gateway")]);
+    expect(
+        &decision,
+        &[("DaemonSet telemetry-agent", "logs,metrics"), ("StatefulSet telemetry-gateway-stateful", "gateway")],
+    );
     assert_eq!(served(&decision), (STATEFUL, "Cluster"));
     let decision = fresh(of(Some(replicas(false)), true));
     expect(
@@ -121,7 +124,11 @@ fn a_role_that_no_pipeline_needs_has_no_workload() {
     let mut cluster = Cluster::new();
     cluster.options.scale = of(Some(replicas(true)), false);
     cluster.picture.workloads.clear();
-    cluster.pipeline(Signal::Logs, "a", json!({ "input": { "otlp": { "enabled": false } }, "output": otlp("http://b:1") }));
+    cluster.pipeline(
+        Signal::Logs,
+        "a",
+        json!({ "input": { "otlp": { "enabled": false } }, "output": otlp("http://b:1") }),
+    );
     expect(&cluster.decide(), &[("DaemonSet telemetry-agent", "logs")]);
 }
 
@@ -143,7 +150,10 @@ fn each_process_has_data_of_its_own_and_positions_are_those_of_the_node() {
         let ports = spec["containers"][0]["ports"].to_string();
         assert_eq!(ports.contains("4317"), name == NODE, "{name}");
         let labels = &workload["spec"]["template"]["metadata"]["labels"];
-        assert_eq!(workload["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"], labels["app.kubernetes.io/name"]);
+        assert_eq!(
+            workload["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"],
+            labels["app.kubernetes.io/name"]
+        );
         let policy = manifest(&decision, "NetworkPolicy", "kyma-project.io--telemetry-otlp-gateway").unwrap();
         assert!(policy["spec"]["podSelector"].to_string().contains(name), "{name}");
     }
@@ -165,9 +175,15 @@ fn replicas_keep_what_they_owe_and_spread() {
     let set = manifest(&decision, "StatefulSet", STATEFUL).unwrap();
     let spec = &set["spec"];
     assert_eq!(spec["podManagementPolicy"], "Parallel");
-    assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], json!({ "whenDeleted": "Retain", "whenScaled": "Retain" }));
+    assert_eq!(
+        spec["persistentVolumeClaimRetentionPolicy"],
+        json!({ "whenDeleted": "Retain", "whenScaled": "Retain" })
+    );
     let claim = &spec["volumeClaimTemplates"][0]["spec"];
-    assert_eq!((&claim["resources"]["requests"]["storage"], &claim["storageClassName"]), (&json!("2Gi"), &json!("fast")));
+    assert_eq!(
+        (&claim["resources"]["requests"]["storage"], &claim["storageClassName"]),
+        (&json!("2Gi"), &json!("fast"))
+    );
     assert!(spec.get("replicas").is_none(), "an autoscaler may have it");
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["topologySpreadConstraints"][0]["topologyKey"], "kubernetes.io/hostname");
@@ -177,6 +193,7 @@ fn replicas_keep_what_they_owe_and_spread() {
     for arg in ["--all-pods", "--rebalance", "--drain-backlog"] {
         assert!(args.contains(&json!(arg)), "{arg}");
     }
+    assert_eq!(argument(set, "--rebalance-cpu").as_deref(), Some("500m"), "as the container requests it");
     assert_eq!(pod["terminationGracePeriodSeconds"], 45 + 2 * 60);
     let budget = manifest(&decision, "PodDisruptionBudget", STATEFUL).unwrap();
     assert_eq!(budget["spec"]["maxUnavailable"], 1);
@@ -214,7 +231,10 @@ fn replicas_are_counted_by_the_operator_or_by_an_autoscaler() {
     assert_eq!((&spec["scaleTargetRef"], &spec["minReplicas"], &spec["maxReplicas"]), (&target, &json!(2), &json!(5)));
     assert_eq!(spec["metrics"][0]["resource"]["target"], json!({ "type": "Utilization", "averageUtilization": 70 }));
     let pods = &spec["metrics"][1]["pods"];
-    assert_eq!((&pods["metric"]["name"], &pods["target"]["averageValue"]), (&json!("weir_pending_bytes"), &json!("64Mi")));
+    assert_eq!(
+        (&pods["metric"]["name"], &pods["target"]["averageValue"]),
+        (&json!("weir_pending_bytes"), &json!("64Mi"))
+    );
 }
 
 #[test]
@@ -282,7 +302,9 @@ fn each_way_leads_to_each_other() {
             let mut cluster = all_inputs(from.clone());
             cluster.picture.workloads.clear();
             let before = workloads(&cluster.decide());
-            let seen = Workload::ALL.into_iter().filter(|it| before.iter().any(|(name, _)| name.ends_with(&format!(" {}", it.name()))));
+            let seen = Workload::ALL
+                .into_iter()
+                .filter(|it| before.iter().any(|(name, _)| name.ends_with(&format!(" {}", it.name()))));
             for workload in seen.collect::<Vec<_>>() {
                 say(&mut cluster, workload, &["gateway", "logs", "metrics"], 3);
             }

@@ -27,7 +27,8 @@ async fn is_ready(weir: &Weir) -> bool {
 
 fn all_pipelines(backend: &Backend) -> String {
     let inputs = "  input: {prometheus: {enabled: true}, runtime: {enabled: true}}\n";
-    document(Signal::Traces, "traces", backend.address, "") + &document(Signal::Metrics, "metrics", backend.address, inputs)
+    document(Signal::Traces, "traces", backend.address, "")
+        + &document(Signal::Metrics, "metrics", backend.address, inputs)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
