@@ -73,17 +73,14 @@ class Replica:
 
 
 def lead_to(replicas: list[Replica]) -> None:
-    """New connections to the service go to one of these, each as likely as the others."""
-    _iptables("--flush", "OUTPUT")
+    """New connections to the service go to one of these, each as likely as the others. All rules change at once."""
+    rules = []
     for place, replica in enumerate(replicas):
         left = len(replicas) - place
-        chance = ["-m", "statistic", "--mode", "random", "--probability", f"{1 / left:.6f}"] if left > 1 else []
-        where = ["-p", "tcp", "--dport", str(_SERVICE), *chance, "-j", "REDIRECT", "--to-ports", str(replica.otlp)]
-        _iptables("--append", "OUTPUT", *where)
-
-
-def _iptables(*arguments: str) -> None:
-    subprocess.run(["iptables", "--table", "nat", *arguments], check=True)
+        chance = f"-m statistic --mode random --probability {1 / left:.6f} " if left > 1 else ""
+        rules.append(f"-A OUTPUT -p tcp --dport {_SERVICE} {chance}-j REDIRECT --to-ports {replica.otlp}")
+    table = "\n".join(["*nat", ":OUTPUT ACCEPT", *rules, "COMMIT", ""])
+    subprocess.run(["iptables-restore"], input=table, text=True, check=True)
 
 
 def _load(weir: Path, arguments: argparse.Namespace, seconds: float) -> subprocess.Popen:
