@@ -112,7 +112,11 @@ def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
 
     installation.install()
     wait_until(lambda: _served_by(cluster) == "telemetry-otlp-gateway", "clients are led to nodes", 120)
-    wait_until(lambda: not cluster.find(_REPLICAS, NAMESPACE), "replicas owe nothing, and are gone", 120)
+    wait_until(lambda: not cluster.find(_REPLICAS, NAMESPACE), "replicas owe nothing, and are gone", 300)
+    of_replicas = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-gateway-stateful")
+    wait_until(lambda: not cluster.get("pods", *of_replicas)["items"], "and so are their pods", 120)
+    claims = cluster.get("persistentvolumeclaims", *of_replicas)["items"]
+    assert len(claims) == 2, "volumes are the user's"
 
 
 @pytest.mark.nodes

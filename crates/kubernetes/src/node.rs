@@ -65,6 +65,15 @@ pub struct Roles {
 }
 
 impl Roles {
+    /// Both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            gateway: self.gateway || other.gateway,
+            logs: self.logs || other.logs,
+            metrics: self.metrics || other.metrics,
+        }
+    }
+
     /// As they are typed, and as the operator reads them.
     pub fn names(self) -> Vec<&'static str> {
         let all = [(self.gateway, "gateway"), (self.logs, "logs"), (self.metrics, "metrics")];

@@ -4,7 +4,7 @@
 //! land is for the balancer in front to say.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -19,27 +19,27 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MEMORY: f64 = 0.7;
 /// A connection may always live for this part of its time: a handshake must stay cheap beside what it is for.
 const LEAST: f64 = 0.1;
-const WHOLE: f64 = 1000.0;
 
 /// The load of the last seconds: of the CPU that the process is meant to use, or of the memory for payloads, whichever is
 /// more.
 #[derive(Debug)]
 pub(crate) struct Load {
-    permille: Arc<AtomicU32>,
+    /// Between 0 and 1: the bits of a float.
+    now: Arc<AtomicU64>,
     watch: JoinHandle<()>,
 }
 
 impl Load {
     /// Looks again and again, for as long as this value lives. Needs a tokio runtime. `cores`: what it is meant to use.
     pub(crate) fn watch(budget: Budget, cores: f64) -> Self {
-        let permille = Arc::new(AtomicU32::new(0));
-        let watch = tokio::spawn(look(budget, cores, Arc::clone(&permille)));
-        Self { permille, watch }
+        let now = Arc::new(AtomicU64::default());
+        let watch = tokio::spawn(look(budget, cores, Arc::clone(&now)));
+        Self { now, watch }
     }
 
     /// How long a connection may live that may live for `age` while there is nothing to do.
     fn within(&self, age: Duration) -> Duration {
-        age.mul_f64(part(f64::from(self.permille.load(Ordering::Relaxed)) / WHOLE))
+        age.mul_f64(part(f64::from_bits(self.now.load(Ordering::Relaxed))))
     }
 
     /// Resolves when a connection is old.
@@ -62,7 +62,7 @@ fn part(load: f64) -> f64 {
     (1.0 - load).clamp(LEAST, 1.0)
 }
 
-async fn look(budget: Budget, cores: f64, permille: Arc<AtomicU32>) {
+async fn look(budget: Budget, cores: f64, shown: Arc<AtomicU64>) {
     let (mut at, mut used, mut load) = (Instant::now(), process::figures().cpu_seconds, 0.0);
     loop {
         sleep(LOOK_EVERY).await;
@@ -70,7 +70,7 @@ async fn look(budget: Budget, cores: f64, permille: Arc<AtomicU32>) {
         let cpu = (uses - used) / (now - at).as_secs_f64().max(f64::EPSILON) / cores;
         let memory = budget.used() as f64 / budget.capacity().max(1) as f64;
         load = MEMORY * load + (1.0 - MEMORY) * cpu.max(memory).clamp(0.0, 1.0);
-        permille.store((load * WHOLE) as u32, Ordering::Relaxed);
+        shown.store(load.to_bits(), Ordering::Relaxed);
         (at, used) = (now, uses);
     }
 }
@@ -79,29 +79,30 @@ async fn look(budget: Budget, cores: f64, permille: Arc<AtomicU32>) {
 mod tests {
     use super::*;
 
-    fn at(permille: u32) -> Load {
-        Load { permille: Arc::new(AtomicU32::new(permille)), watch: tokio::spawn(async {}) }
+    fn at(load: f64) -> Load {
+        Load { now: Arc::new(AtomicU64::new(load.to_bits())), watch: tokio::spawn(async {}) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn connections_live_as_long_as_there_is_nothing_to_do_and_a_tenth_of_it_at_most_load() {
-        for (permille, seconds) in [(0, 60), (500, 30), (900, 6), (1000, 6)] {
-            let (load, began) = (at(permille), Instant::now());
-            load.outlived(Duration::from_secs(60)).await;
-            assert_eq!(began.elapsed().as_secs_f64().round() as u64, seconds, "{permille}");
+        for (load, seconds) in [(0.0, 60.0), (0.5, 30.0), (0.9, 6.0), (1.0, 6.0)] {
+            let began = Instant::now();
+            at(load).outlived(Duration::from_secs(60)).await;
+            let lived = began.elapsed().as_secs_f64();
+            assert!((lived - seconds).abs() < 0.1, "{load}: {lived}");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_becomes_busy_sheds_connections_that_were_there_before() {
-        let (load, began) = (Arc::new(at(0)), Instant::now());
+        let (load, began) = (Arc::new(at(0.0)), Instant::now());
         let outlived = tokio::spawn({
             let load = Arc::clone(&load);
             async move { load.outlived(Duration::from_secs(600)).await }
         });
         sleep(Duration::from_secs(100)).await;
         assert!(!outlived.is_finished());
-        load.permille.store(1000, Ordering::Relaxed);
+        load.now.store(1f64.to_bits(), Ordering::Relaxed);
         outlived.await.unwrap();
         assert!(began.elapsed() <= Duration::from_secs(100) + 2 * LOOK_EVERY);
     }

@@ -275,7 +275,10 @@ impl Decision {
             self.apply.extend(nodes.manifests());
             self.scale = replicas(picture, options, layout);
         }
-        let wanted: BTreeSet<_> = self.apply.iter().filter_map(manifests::key).collect();
+        let mut wanted: BTreeSet<_> = self.apply.iter().filter_map(manifests::key).collect();
+        if !self.is_idle {
+            wanted.extend(layout.left.iter().map(|workload| manifests::key_of(*workload, &options.namespace)));
+        }
         let ours = manifests::all(&options.namespace, picture.apis.istio);
         self.delete = ours.into_iter().filter(|key| !wanted.contains(key)).collect();
     }
@@ -372,7 +375,7 @@ impl Decision {
 fn replicas(picture: &Picture, options: &Options, layout: &Layout) -> Option<(ObjectKey, u32)> {
     let wanted = options.scale.gateway.as_ref().filter(|replicas| replicas.autoscaling.is_none())?;
     let status = picture.workloads.get(&layout.gateway)?;
-    let key = ObjectKey::cluster(layout.gateway.kind(), layout.gateway.name()).within(options.namespace.as_str());
+    let key = manifests::key_of(layout.gateway, &options.namespace);
     (status.desired != i64::from(wanted.count)).then_some((key, wanted.count))
 }
 

@@ -87,6 +87,9 @@ const GATEWAY: Roles = Roles { gateway: true, ..NONE };
 pub(crate) struct Layout {
     /// With what they do. One without a role only delivers what it has, and goes then.
     pub(crate) workloads: BTreeMap<Workload, Roles>,
+    /// Replicas that nobody asks for any more, which stay as they are until they owe nothing: what they were made from is
+    /// known no more, and their volumes are part of that.
+    pub(crate) left: BTreeSet<Workload>,
     /// Whom the Services lead to. It is the one before until the new one is there.
     pub(crate) serving: Workload,
     pub(crate) gateway: Workload,
@@ -106,13 +109,22 @@ impl Layout {
         layout.serving = layout.served_by(picture);
         let others: Vec<_> = picture.workloads.keys().filter(|seen| !layout.workloads.contains_key(seen)).collect();
         for &workload in others {
-            if workload == layout.serving {
-                layout.workloads.insert(workload, GATEWAY);
-            } else if !picture.owes_nothing(workload, revision) {
-                layout.workloads.insert(workload, NONE);
+            let serves = workload == layout.serving;
+            if !serves && picture.owes_nothing(workload, revision) {
+                continue;
+            }
+            if workload.is_replicated() {
+                layout.left.insert(workload);
+            } else {
+                layout.workloads.insert(workload, if serves { GATEWAY } else { NONE });
             }
         }
         layout
+    }
+
+    /// All that are there.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Workload> {
+        self.workloads.keys().chain(&self.left).copied()
     }
 
     /// Clients go to the new workload when all of it is there, and to the one before until then.
@@ -148,19 +160,15 @@ impl Layout {
             // Whatever pipelines ask for: another one changes no pod.
             workloads.insert(Workload::Node, Roles { gateway: true, logs: true, metrics: true });
         } else {
-            let parts = [(gateway, needs.otlp, GATEWAY), (log_agent, logs, Roles { logs, ..NONE })];
-            for (workload, is_needed, roles) in
-                parts.into_iter().chain([(metric_agent, metrics, Roles { metrics, ..NONE })])
-            {
-                if is_needed {
-                    let all = workloads.entry(workload).or_insert(NONE);
-                    all.gateway |= roles.gateway;
-                    all.logs |= roles.logs;
-                    all.metrics |= roles.metrics;
-                }
+            let agents = [(log_agent, Roles { logs, ..NONE }), (metric_agent, Roles { metrics, ..NONE })];
+            let gateway = (gateway, Roles { gateway: needs.otlp, ..NONE });
+            for (workload, roles) in agents.into_iter().chain([gateway]).filter(|(_, roles)| *roles != NONE) {
+                let all = workloads.entry(workload).or_insert(NONE);
+                *all = all.and(roles);
             }
         }
-        Self { workloads, serving: gateway, gateway, log_agent, metric_agent }
+        let left = BTreeSet::new();
+        Self { workloads, left, serving: gateway, gateway, log_agent, metric_agent }
     }
 }
 
@@ -184,12 +192,12 @@ impl Picture {
     /// Every pod said so, and said that nothing more will come.
     fn owes_nothing(&self, workload: Workload, revision: &str) -> bool {
         let Some(status) = self.workloads.get(&workload) else { return true };
-        // A data directory that goes with its pod is emptied before the pod ends.
-        let may_have_roles = workload == Workload::Stateless;
         let is_done = |answer: Option<&Answer>| {
             answer.is_some_and(|answer| {
                 let is_of_now = answer.revision.as_deref() == Some(revision);
-                is_of_now && answer.owed == 0 && (may_have_roles || answer.has_no_role())
+                // Replicas keep their role. They have no clients when no Service leads to them and connections are old.
+                let no_more_comes = answer.has_no_role() || (workload.is_replicated() && answer.connections == 0);
+                is_of_now && answer.owed == 0 && no_more_comes
             })
         };
         status.is_settled() && self.answers_of(workload).all(is_done)

@@ -102,7 +102,7 @@ pub(crate) fn all(namespace: &str, istio: bool) -> Vec<ObjectKey> {
     let within = |kind, name: &str| ObjectKey::cluster(kind, name).within(namespace);
     let mut all =
         replicas::beside(Workload::ALL).map(|(kind, workload)| within(kind, workload.name())).collect::<Vec<_>>();
-    all.extend(Workload::ALL.map(|workload| within(workload.kind(), workload.name())));
+    all.extend(Workload::ALL.map(|workload| key_of(workload, namespace)));
     all.push(configuration::key(namespace));
     all.extend(services::NAMES.map(|name| within(kinds::SERVICE, name)));
     all.extend(network::names().map(|name| within(kinds::NETWORK_POLICY, &name)));
@@ -113,6 +113,11 @@ pub(crate) fn all(namespace: &str, istio: bool) -> Vec<ObjectKey> {
     all.extend([kinds::CLUSTER_ROLE_BINDING, kinds::CLUSTER_ROLE].map(|kind| ObjectKey::cluster(kind, NODE)));
     all.push(within(kinds::SERVICE_ACCOUNT, NODE));
     all
+}
+
+/// What a workload is called.
+pub(crate) fn key_of(workload: Workload, namespace: &str) -> ObjectKey {
+    ObjectKey::cluster(workload.kind(), workload.name()).within(namespace)
 }
 
 /// Kinds that are made.

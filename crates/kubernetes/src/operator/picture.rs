@@ -108,6 +108,8 @@ pub(crate) struct Answer {
     pub(crate) error: Option<String>,
     /// What it does; nothing if it does not say.
     pub(crate) roles: Option<Vec<String>>,
+    /// Clients that are connected.
+    pub(crate) connections: u64,
     /// Items that it has and that no backend has.
     pub(crate) owed: u64,
     /// What of it waits for a backend that takes data, in bytes: another process would help there.
@@ -144,6 +146,7 @@ struct NodePage {
     revision: Option<String>,
     error: Option<String>,
     roles: Option<Vec<String>>,
+    connections: u64,
     pipelines: Vec<PipelineOfPage>,
 }
 
@@ -167,7 +170,7 @@ struct BackendOfPage {
 }
 
 impl From<NodePage> for Answer {
-    fn from(NodePage { revision, error, roles, pipelines }: NodePage) -> Self {
+    fn from(NodePage { revision, error, roles, connections, pipelines }: NodePage) -> Self {
         let sum =
             |by_reason: &BTreeMap<String, u64>| by_reason.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
         let owed = pipelines.iter().fold(0, |sum: u64, of| sum.saturating_add(of.pending));
@@ -179,7 +182,7 @@ impl From<NodePage> for Answer {
             Some((of.pipeline.parse().ok()?, Books { delivered: of.delivered, dropped, rejected }))
         });
         let pipelines = books.collect();
-        Self { revision, error, roles, owed, waiting_bytes, pipelines }
+        Self { revision, error, roles, connections, owed, waiting_bytes, pipelines }
     }
 }
 

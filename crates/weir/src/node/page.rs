@@ -24,6 +24,8 @@ struct Told<'a> {
     error: Option<&'a str>,
     /// What this process does beside delivering what it has.
     roles: Vec<&'static str>,
+    /// Clients that are connected.
+    connections: u64,
     pipelines: Vec<Books<'a>>,
 }
 
@@ -81,6 +83,7 @@ impl Page for NodePage {
             revision: revision.as_deref(),
             error: snapshot.reloads.error.as_deref(),
             roles: self.roles.names(),
+            connections: snapshot.receivers.connections,
             pipelines: pipelines.collect(),
         };
         serde_json::to_writer(&mut *body, &told).ok()?;

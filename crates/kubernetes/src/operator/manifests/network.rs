@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Nodes;
+use crate::operator::layout::Workload;
 use crate::operator::names::{self, MANAGER, NAME_LABEL, NODE, POLICY};
 
 /// Istio's proxy serves its own metrics there.
@@ -35,7 +36,7 @@ impl Nodes<'_> {
     }
 
     fn policy(&self, name: &str, types: Value, ingress: &Value, egress: Option<Value>) -> Value {
-        let pods: Vec<_> = self.layout.workloads.keys().map(|workload| workload.name()).collect();
+        let pods: Vec<_> = self.layout.all().map(Workload::name).collect();
         let mut policy = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",

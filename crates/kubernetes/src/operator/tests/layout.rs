@@ -1,6 +1,7 @@
 //! Ways to run it: which workloads there are, and that none goes while it owes anything.
 
 use super::*;
+use crate::operator::manifests as made;
 use crate::operator::picture::Answer;
 use crate::operator::{Autoscaling, Replicas, Storage};
 
@@ -309,9 +310,9 @@ fn each_way_leads_to_each_other() {
                 say(&mut cluster, workload, &["gateway", "logs", "metrics"], 3);
             }
             cluster.options.scale = to.clone();
-            let after = workloads(&cluster.decide());
-            let stays = |name: &str| after.iter().any(|(known, _)| known == name);
-            assert!(before.iter().all(|(name, _)| stays(name)), "{from:?} to {to:?}: {before:?} {after:?}");
+            let decision = cluster.decide();
+            let goes = |name: &str| decision.delete.iter().any(|key| format!("{} {}", key.kind, key.name) == name);
+            assert!(!before.iter().any(|(name, _)| goes(name)), "{from:?} to {to:?}: {before:?} {:?}", decision.delete);
         }
     }
 }
@@ -331,4 +332,34 @@ fn conditions_tell_of_the_workload_that_does_the_work() {
     only(&mut cluster, Workload::Stateful, &["gateway"]);
     let decision = cluster.decide();
     assert!(json!(decision.statuses[0].status).to_string().contains("OTLP Gateway StatefulSet is ready"));
+}
+
+/// What replicas were made from is not in the options any more: they stay as they are, with their volumes.
+#[test]
+fn replicas_that_nobody_asks_for_are_left_alone_until_they_have_no_clients_and_owe_nothing() {
+    let mut cluster = all_inputs(Scale::default());
+    only(&mut cluster, Workload::Stateful, &["gateway"]);
+    let key = made::key_of(Workload::Stateful, "kyma-system");
+    let check = |decision: &Decision, serves: bool, stays: bool| {
+        assert!(manifest(decision, "StatefulSet", STATEFUL).is_none(), "nobody touches it");
+        assert_eq!(served(decision).0 == STATEFUL, serves);
+        assert_eq!(!decision.delete.contains(&key), stays);
+        let policy = manifest(decision, "NetworkPolicy", "kyma-project.io--telemetry-otlp-gateway").unwrap();
+        assert_eq!(policy["spec"]["podSelector"].to_string().contains(STATEFUL), stays);
+    };
+    let decision = cluster.decide();
+    check(&decision, true, true);
+    assert!(decision.delete.iter().any(|key| key.kind == "HorizontalPodAutoscaler"), "their number stays");
+    say(&mut cluster, Workload::Node, &["gateway", "logs", "metrics"], 0);
+    check(&cluster.decide(), false, false);
+    let name = format!("{STATEFUL}-0");
+    cluster.picture.answers.get_mut(&name).unwrap().connections = 1;
+    check(&cluster.decide(), false, true);
+    let answer = cluster.picture.answers.get_mut(&name).unwrap();
+    (answer.connections, answer.owed) = (0, 1);
+    check(&cluster.decide(), false, true);
+    cluster.options.scale = of(Some(replicas(false)), false);
+    let decision = cluster.decide();
+    check(&decision, false, true);
+    assert!(manifest(&decision, "Deployment", "telemetry-gateway").is_some());
 }
