@@ -7,10 +7,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
+use weir_observe::Verdict;
+
+use crate::health::Verdicts;
 
 /// `/node`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NodePage(Arc<RwLock<Option<String>>>);
+pub(super) struct NodePage {
+    revision: Arc<RwLock<Option<String>>>,
+    verdicts: Verdicts,
+}
 
 #[derive(Serialize)]
 struct Told<'a> {
@@ -21,7 +27,7 @@ struct Told<'a> {
     pipelines: Vec<Books<'a>>,
 }
 
-/// Items since the start.
+/// Items since the start, and what is known of how they flow.
 #[derive(Serialize)]
 struct Books<'a> {
     pipeline: String,
@@ -31,6 +37,7 @@ struct Books<'a> {
     /// What is owed to the backend now.
     pending: u64,
     backend: Backend<'a>,
+    verdict: Verdict,
 }
 
 /// What the backend does with what it is sent.
@@ -42,16 +49,21 @@ struct Backend<'a> {
 }
 
 impl NodePage {
+    /// The same page with these verdicts.
+    pub(super) fn showing(&self, verdicts: &Verdicts) -> Self {
+        Self { revision: Arc::clone(&self.revision), verdicts: verdicts.clone() }
+    }
+
     /// This one runs from now on.
     pub(super) fn set(&self, revision: &str) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(revision.to_owned());
+        *self.revision.write().unwrap_or_else(PoisonError::into_inner) = Some(revision.to_owned());
     }
 }
 
 impl Page for NodePage {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         let snapshot = asked.view.snapshot()?;
-        let revision = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let revision = self.revision.read().unwrap_or_else(PoisonError::into_inner);
         let pipelines = snapshot.pipelines.iter().map(|pipeline| Books {
             pipeline: pipeline.id.to_string(),
             delivered: pipeline.books.delivered,
@@ -63,6 +75,7 @@ impl Page for NodePage {
                 code: &pipeline.backend.code,
                 message: &pipeline.backend.message,
             },
+            verdict: self.verdicts.of(&pipeline.id),
         });
         let told = Told {
             revision: revision.as_deref(),
