@@ -27,5 +27,5 @@ mod verdict;
 pub use look::{Backend, Clients, Input, Inputs, Look, Moment, Waiting};
 pub use monitor::{Change, Monitor};
 pub use pipeline::Rhythm;
-pub use say::{message, when};
+pub use say::{amount, message, when};
 pub use verdict::{Amounts, Kept, Roles, State, Trouble, Verdict};

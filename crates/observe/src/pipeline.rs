@@ -4,6 +4,7 @@
 //! the worst of those that are told counts. Nothing else is remembered of states.
 
 use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use crate::look::{Backend, Input, Look, Moment};
@@ -111,12 +112,14 @@ pub(crate) struct Pipeline {
     has_delivered: bool,
     /// Looks in a row at which the backend had refused much of what it was sent.
     refusing: u32,
-    /// Looks in a row at which more waited than before.
+    /// Looks in a row, of those at which something was delivered, at which more waited than before.
     growing: u32,
     /// When each trouble was true last.
     true_at: [Option<Duration>; State::TROUBLES.len()],
     /// Where the trouble that is told began.
     began: Option<Point>,
+    /// When the backend's words were taken down, and what they were about.
+    words: Option<(Duration, Discriminant<Backend>)>,
     verdict: Verdict,
 }
 
@@ -135,6 +138,7 @@ impl Pipeline {
             growing: 0,
             true_at: [None; State::TROUBLES.len()],
             began: None,
+            words: None,
             verdict: Verdict { roles, ..Verdict::default() },
         }
     }
@@ -163,6 +167,10 @@ impl Pipeline {
         let step = now.amounts_since(&before);
         if step.delivered > 0 {
             (self.delivered, self.has_delivered) = (*now, true);
+            if self.verdict.state().is_idle() {
+                // What was lost until now was told.
+                self.recent.clear();
+            }
         }
         // Where nothing was tried, nothing is known.
         match step.delivered.saturating_add(step.refused) {
@@ -171,8 +179,11 @@ impl Pipeline {
             _ => self.refusing = 0,
         }
         let (arrived, more) = (now.accepted.saturating_sub(before.accepted), now.items.saturating_sub(before.items));
-        let grows = more > 0 && is_share(more, arrived, GROWTH);
-        self.growing = if grows { self.growing.saturating_add(1) } else { 0 };
+        // Where nothing is delivered, that is what is told.
+        if step.delivered > 0 {
+            let grows = more > 0 && is_share(more, arrived, GROWTH);
+            self.growing = if grows { self.growing.saturating_add(1) } else { 0 };
+        }
         let flows = |index: usize| flows(before.inputs[index], now.inputs[index]);
         let roles = Roles { gateway: flows(0), agent: flows(1) };
         // Whose data came last is what waits.
@@ -220,7 +231,7 @@ impl Pipeline {
     fn conclude(&mut self, worst: Option<(State, bool)>, now: &Point, look: &Look) {
         self.verdict.delivers = self.has_delivered && now.after(&self.delivered) < self.rhythm.recent();
         let Some((state, is_true)) = worst else {
-            (self.began, self.verdict.trouble) = (None, None);
+            (self.began, self.words, self.verdict.trouble) = (None, None, None);
             return;
         };
         if !is_true && self.verdict.state() == state {
@@ -234,13 +245,29 @@ impl Pipeline {
             Some(before) => before,
             None => began,
         });
+        let words = self.words(now.at.since_start, &look.backend);
         self.verdict.trouble = Some(Box::new(Trouble {
             state,
             since: began.at.unix_seconds,
             amounts: now.amounts_since(&began),
             kept: kept(now, &began, look),
-            words: look.backend.words().to_owned(),
+            words,
         }));
+    }
+
+    /// The backend's words. Those of the same kind stay for a while: many have a number of their own in each answer.
+    fn words(&mut self, now: Duration, backend: &Backend) -> String {
+        let (kind, long) = (discriminant(backend), self.rhythm.long());
+        let said = self.verdict.trouble.as_ref().map(|trouble| trouble.words.as_str()).filter(|words| !words.is_empty());
+        let is_same = self.words.is_some_and(|(at, before)| before == kind && now - at < long);
+        match said {
+            // Between two refusals a backend may take something.
+            Some(said) if is_same || backend.words().is_empty() => said.to_owned(),
+            _ => {
+                self.words = Some((now, kind));
+                backend.words().to_owned()
+            }
+        }
     }
 }
 

@@ -34,8 +34,14 @@ pub fn message(trouble: &Trouble, items: &str) -> String {
     let begin = beginning(*state, *amounts, &when(*since), items);
     let words = if words.is_empty() { String::new() } else { format!("The backend: {words}") };
     let parts = [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice(*state, *amounts).to_owned()];
-    let said: Vec<_> = parts.iter().map(|part| part.trim_end_matches('.')).filter(|part| !part.is_empty()).collect();
-    format!("{}.", said.join(". "))
+    let said: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect();
+    said.join(" ")
+}
+
+fn sentence(text: &str) -> String {
+    let mut rest = text.trim_end_matches('.').chars();
+    let first = rest.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(rest).chain(['.']).collect()
 }
 
 /// A time as people and programs read it.
@@ -124,8 +130,8 @@ fn round(number: u64) -> u64 {
     [5, 2, 1].into_iter().map(|digit| digit * unit).find(|round| *round <= number).unwrap_or_default()
 }
 
-/// A number as people say it.
-fn amount(number: u64) -> String {
+/// A number as people say it: `at least 2,000`.
+pub fn amount(number: u64) -> String {
     let digits: Vec<char> = round(number).to_string().chars().collect();
     let groups: Vec<String> = digits.rchunks(3).rev().map(|group| group.iter().collect()).collect();
     let grouped = groups.join(",");

@@ -46,13 +46,14 @@ impl State {
 
 /// What is found out about a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Verdict {
     /// Whose data it is about.
     pub roles: Roles,
     /// Whether something was delivered lately.
     pub delivers: bool,
     /// `None` while all is well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Box<Trouble>>,
 }
 
@@ -65,6 +66,7 @@ impl Verdict {
 
 /// Whose data passes: what clients push comes by way of the gateway, and the rest by way of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Roles {
     /// Data that clients pushed.
     pub gateway: bool,
@@ -81,6 +83,7 @@ impl Roles {
 
 /// What is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Trouble {
     /// Never healthy.
     pub state: State,
@@ -91,7 +94,7 @@ pub struct Trouble {
     /// What waits now.
     pub kept: Kept,
     /// What the backend said last, or why it cannot be reached.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub words: String,
 }
 

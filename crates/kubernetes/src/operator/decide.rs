@@ -279,7 +279,7 @@ impl Decision {
                 runs: part.is_some(),
                 finding: verdict.finding.as_ref(),
                 health: &health,
-                amounts: picture.flow.get(*id).copied(),
+                flow: picture.flow.get(*id),
                 is_probed: !picture.answers.is_empty(),
             }
             .conditions();

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde_json::Value;
+use weir_observe::Verdict;
 use weir_plan::{PipelineId, Signal};
 
 use super::object::kinds::{self, Kind};
@@ -27,8 +28,8 @@ pub(crate) struct Picture {
     pub(crate) pods: Vec<PodState>,
     /// What the nodes said last, by the names of their pods.
     pub(crate) answers: BTreeMap<String, Answer>,
-    /// What became of the data of the last minutes.
-    pub(crate) flow: BTreeMap<PipelineId, super::flow::Amounts>,
+    /// What is wrong with how data flows.
+    pub(crate) flow: BTreeMap<PipelineId, super::flow::Flow>,
     /// The configuration that the nodes have, packed as it was written last; empty if they have none.
     pub(crate) previous: Arc<[u8]>,
     pub(crate) apis: Apis,
@@ -92,17 +93,8 @@ pub(crate) struct Answer {
     pub(crate) revision: Option<String>,
     /// Why a newer one was refused.
     pub(crate) error: Option<String>,
-    pub(crate) pipelines: BTreeMap<PipelineId, Books>,
-}
-
-/// Items of a pipeline on a node, since its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Books {
-    pub(crate) delivered: u64,
-    /// Given up here.
-    pub(crate) dropped: u64,
-    /// Refused by the backend for good.
-    pub(crate) rejected: u64,
+    /// How data flows.
+    pub(crate) pipelines: BTreeMap<PipelineId, Verdict>,
 }
 
 /// The page of a node, as far as it is read: later versions may say more.
@@ -118,21 +110,13 @@ struct NodePage {
 #[serde(default)]
 struct PipelineOfPage {
     pipeline: String,
-    delivered: u64,
-    /// By reasons.
-    dropped: BTreeMap<String, u64>,
-    rejected: BTreeMap<String, u64>,
+    verdict: Verdict,
 }
 
 impl From<NodePage> for Answer {
     fn from(NodePage { revision, error, pipelines }: NodePage) -> Self {
-        let sum =
-            |by_reason: &BTreeMap<String, u64>| by_reason.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
-        let books = pipelines.iter().filter_map(|of| {
-            let (dropped, rejected) = (sum(&of.dropped), sum(&of.rejected));
-            Some((of.pipeline.parse().ok()?, Books { delivered: of.delivered, dropped, rejected }))
-        });
-        let pipelines = books.collect();
+        let verdicts = pipelines.into_iter().filter_map(|of| Some((of.pipeline.parse().ok()?, of.verdict)));
+        let pipelines = verdicts.collect();
         Self { revision, error, pipelines }
     }
 }

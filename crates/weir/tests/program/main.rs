@@ -52,6 +52,8 @@ mod full_disk;
 #[cfg(test)]
 mod ingest_security;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod journal;

@@ -20,7 +20,7 @@ use crate::operator::names::METRICS_PORT;
 use crate::operator::picture::Answer;
 
 /// Between two rounds.
-const EVERY: Duration = Duration::from_secs(15);
+const EVERY: Duration = Duration::from_secs(10);
 /// A node that takes longer has not answered in this round.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
@@ -96,7 +96,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    use crate::operator::picture::Books;
+    use weir_observe::State;
 
     use super::*;
 
@@ -117,13 +117,16 @@ mod tests {
     #[tokio::test]
     async fn answers_are_read_and_bounded() {
         let body = r#"{"revision":"ab","error":null,"later":1,"pipelines":[
-            {"pipeline":"traces/shop","delivered":3,"dropped":{"full":1,"old":1},"rejected":{"400":5}},
+            {"pipeline":"traces/shop","delivered":3,"verdict":{"roles":{"gateway":true,"agent":false},"delivers":true,
+                "trouble":{"state":"some_dropped","since":7,"amounts":{"rejected":5},"kept":{"items":1}}}},
+            {"pipeline":"traces/other","delivered":3},
             {"pipeline":"of/others","delivered":3}]}"#;
         let got = served(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await.unwrap();
         let answer: Answer = serde_json::from_slice(&got).unwrap();
-        let books = Books { delivered: 3, dropped: 2, rejected: 5 };
-        let expected = BTreeMap::from([("traces/shop".parse().unwrap(), books)]);
-        assert_eq!((answer.revision.as_deref(), answer.pipelines), (Some("ab"), expected));
+        let states: Vec<_> = answer.pipelines.iter().map(|(id, of)| (id.to_string(), of.state())).collect();
+        let expected = [("traces/other".to_owned(), State::Healthy), ("traces/shop".to_owned(), State::SomeDropped)];
+        assert_eq!((answer.revision.as_deref(), states.as_slice()), (Some("ab"), expected.as_slice()));
+        assert_eq!(answer.pipelines[&"traces/shop".parse().unwrap()].trouble.as_ref().unwrap().amounts.rejected, 5);
         assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n".to_owned()).await.is_err());
         let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_BYTES + 1));
         assert!(served(endless).await.is_err());

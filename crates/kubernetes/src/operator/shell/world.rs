@@ -6,11 +6,10 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use weir_plan::PipelineId;
 
 use crate::operator::decide::Status;
-use crate::operator::flow::Flow;
+use crate::operator::flow::Said;
 use crate::operator::object::{ObjectKey, name, text};
 use crate::operator::picture::{Answer, Apis, DaemonSetStatus, Picture, PodState, SecretName, SecretState};
 
@@ -31,7 +30,7 @@ pub(super) struct Seen {
     pub(super) daemon_set: Option<DaemonSetStatus>,
     pub(super) pods: BTreeMap<String, PodState>,
     pub(super) answers: BTreeMap<String, Answer>,
-    pub(super) flow: Flow,
+    pub(super) said: Said,
     /// Objects that were made, and what says whether somebody changed them.
     pub(super) made: BTreeMap<ObjectKey, Mark>,
     pub(super) apis: Option<Apis>,
@@ -127,7 +126,7 @@ impl Seen {
             daemon_set: self.daemon_set,
             pods: self.pods.values().cloned().collect(),
             answers: self.answers.clone(),
-            flow: self.flow.amounts(),
+            flow: self.said.flows(),
             previous,
             apis: self.apis.unwrap_or_default(),
             idle_since,
@@ -136,12 +135,10 @@ impl Seen {
 
     /// Takes the answers of one round. Returns whether they say anything else than those before.
     pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
-        let Self { flow, pods, .. } = self;
-        let before = flow.amounts();
-        flow.take(Instant::now(), &answers, |pod| pods.contains_key(pod));
-        // The books are in the flow.
-        answers.values_mut().for_each(|answer| answer.pipelines.clear());
-        let changes = flow.amounts() != before || self.answers != answers;
+        let Self { said, pods, .. } = self;
+        let before = said.flows();
+        said.take(&mut answers, |pod| pods.contains_key(pod));
+        let changes = said.flows() != before || self.answers != answers;
         self.answers = answers;
         changes
     }
