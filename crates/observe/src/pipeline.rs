@@ -110,6 +110,8 @@ pub(crate) struct Pipeline {
     /// When something was delivered last, or the first look.
     delivered: Point,
     has_delivered: bool,
+    /// When data came from clients last, and from an agent.
+    came_at: [Option<Duration>; 2],
     /// Looks in a row at which the backend had refused much of what it was sent.
     refusing: u32,
     /// Looks in a row, of those at which something was delivered, at which more waited than before.
@@ -134,6 +136,7 @@ impl Pipeline {
             long: [point; 2],
             delivered: point,
             has_delivered: false,
+            came_at: [None; 2],
             refusing: 0,
             growing: 0,
             true_at: [None; State::TROUBLES.len()],
@@ -184,18 +187,27 @@ impl Pipeline {
             let grows = more > 0 && is_share(more, arrived, GROWTH);
             self.growing = if grows { self.growing.saturating_add(1) } else { 0 };
         }
-        let flows = |index: usize| flows(before.inputs[index], now.inputs[index]);
-        let roles = Roles { gateway: flows(0), agent: flows(1) };
-        // Whose data came last is what waits.
-        if roles != Roles::default() {
-            self.verdict.roles = roles;
-        }
+        self.concern(&before, now);
         self.recent.push_back(*now);
         while self.recent.get(1).is_some_and(|second| now.after(second) >= self.rhythm.recent()) {
             self.recent.pop_front();
         }
         if now.after(&self.long[1]) >= self.rhythm.long() {
             self.long = [self.long[1], *now];
+        }
+    }
+
+    /// Notes whose data comes. What waits is of those whose data came last.
+    fn concern(&mut self, before: &Point, now: &Point) {
+        for (index, came_at) in self.came_at.iter_mut().enumerate() {
+            if flows(before.inputs[index], now.inputs[index]) {
+                *came_at = Some(now.at.since_start);
+            }
+        }
+        let lately = |at: Option<Duration>| at.is_some_and(|at| now.at.since_start - at < self.rhythm.long());
+        let [gateway, agent] = self.came_at.map(lately);
+        if gateway || agent {
+            self.verdict.roles = Roles { gateway, agent };
         }
     }
 
@@ -212,9 +224,8 @@ impl Pipeline {
         let is_stuck = is_idle && waits;
         let refuses = matches!(look.backend, Backend::Refuses(_));
         // A backend that asks for time and takes something now and then is slow, and not away.
-        let is_slow = matches!(look.backend, Backend::AsksForTime(_))
-            && self.has_delivered
-            && without < self.rhythm.long();
+        let is_slow =
+            matches!(look.backend, Backend::AsksForTime(_)) && self.has_delivered && without < self.rhythm.long();
         let room = look.waiting.room_bytes;
         let is_full = room > 0 && is_share(look.waiting.bytes, room, NEARLY_FULL);
         let grows = self.growing >= IN_A_ROW && oldest >= self.rhythm.recent();
@@ -258,7 +269,8 @@ impl Pipeline {
     /// The backend's words. Those of the same kind stay for a while: many have a number of their own in each answer.
     fn words(&mut self, now: Duration, backend: &Backend) -> String {
         let (kind, long) = (discriminant(backend), self.rhythm.long());
-        let said = self.verdict.trouble.as_ref().map(|trouble| trouble.words.as_str()).filter(|words| !words.is_empty());
+        let said =
+            self.verdict.trouble.as_ref().map(|trouble| trouble.words.as_str()).filter(|words| !words.is_empty());
         let is_same = self.words.is_some_and(|(at, before)| before == kind && now - at < long);
         match said {
             // Between two refusals a backend may take something.

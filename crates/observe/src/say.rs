@@ -33,7 +33,8 @@ pub fn message(trouble: &Trouble, items: &str) -> String {
     let Trouble { state, since, amounts, kept, words } = trouble;
     let begin = beginning(*state, *amounts, &when(*since), items);
     let words = if words.is_empty() { String::new() } else { format!("The backend: {words}") };
-    let parts = [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice(*state, *amounts).to_owned()];
+    let parts =
+        [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice(*state, *amounts).to_owned()];
     let said: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect();
     said.join(" ")
 }

@@ -238,14 +238,13 @@ fn it_is_about_those_whose_data_comes() {
     let roles = |case: &Case| case.monitor.verdicts().next().unwrap().1.roles;
     case.after(Delivers(10));
     assert_eq!(roles(&case), Roles { gateway: true, agent: true });
+    case.again(Nothing, 59);
+    assert_eq!(roles(&case), Roles { gateway: true, agent: true }, "five minutes ago");
     case.after(Nothing);
     assert_eq!(roles(&case), Roles { gateway: false, agent: true });
     case.look.inputs.collected = Input::Counted(7);
-    case.after(Nothing);
-    case.look.inputs.collected = Input::Counted(7);
-    case.after(Nothing);
+    case.again(Nothing, 100);
     assert_eq!(roles(&case), Roles { gateway: false, agent: true }, "those that came last");
-    case.look.inputs.collected = Input::Off;
     case.after(Delivers(1));
     assert_eq!(roles(&case), Roles { gateway: true, agent: false });
 }

@@ -35,20 +35,29 @@ pub(crate) struct Found {
 pub(crate) struct Said {
     /// By the names of pods, with the rounds since then.
     nodes: BTreeMap<String, (u8, BTreeMap<PipelineId, Verdict>)>,
+    flows: BTreeMap<PipelineId, Flow>,
 }
 
 impl Said {
-    /// Takes the answers of a round. Nodes that are not there any more are forgotten.
-    pub(crate) fn take(&mut self, answers: &mut BTreeMap<String, Answer>, is_there: impl Fn(&str) -> bool) {
+    /// Takes the answers of a round; returns whether they say anything else than those before. Nodes that are not there
+    /// any more are forgotten.
+    pub(crate) fn take(&mut self, answers: &mut BTreeMap<String, Answer>, is_there: impl Fn(&str) -> bool) -> bool {
         self.nodes.values_mut().for_each(|(rounds, _)| *rounds += 1);
         for (pod, answer) in answers {
             self.nodes.insert(pod.clone(), (0, std::mem::take(&mut answer.pipelines)));
         }
         self.nodes.retain(|pod, (rounds, _)| *rounds < ROUNDS && is_there(pod));
+        let before = std::mem::take(&mut self.flows);
+        self.flows = self.put_together();
+        self.flows != before
     }
 
-    /// All of it, put together. Pipelines without any trouble are not in it.
-    pub(crate) fn flows(&self) -> BTreeMap<PipelineId, Flow> {
+    /// How data flows, as all nodes see it. Pipelines without any trouble are not in it.
+    pub(crate) fn flows(&self) -> &BTreeMap<PipelineId, Flow> {
+        &self.flows
+    }
+
+    fn put_together(&self) -> BTreeMap<PipelineId, Flow> {
         let mut by_pipeline: BTreeMap<&PipelineId, Vec<&Verdict>> = BTreeMap::new();
         for (id, verdict) in self.nodes.values().flat_map(|(_, verdicts)| verdicts) {
             by_pipeline.entry(id).or_default().push(verdict);

@@ -369,7 +369,10 @@ async fn what_nodes_say_is_in_the_status(cluster: &Cluster, shop: &Value) {
     nodes[0].says(trouble.clone());
     let condition = has_reason(cluster, &path(shop), "TelemetryFlowHealthy", "GatewaySomeTelemetryDataDropped").await;
     let message = condition["message"].as_str().unwrap();
-    assert!(message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."), "{message}");
+    assert!(
+        message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."),
+        "{message}"
+    );
     has_reason(cluster, TELEMETRY, "TraceComponentsHealthy", "GatewaySomeTelemetryDataDropped").await;
     assert_eq!(found(cluster, TELEMETRY).await.unwrap()["status"]["state"], "Warning");
     let mut throttled = trouble;

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -113,7 +113,8 @@ async fn of_pipelines_that_are_well_nothing_is_told() {
     sleep(Duration::from_secs(10)).await;
     let page = http::get(weir.health, "/health/pipelines").await;
     let page: Vec<Value> = serde_json::from_str(&page.text()).unwrap();
-    let states: Vec<_> = page.iter().map(|of| (of["pipeline"].as_str().unwrap(), of["state"].as_str().unwrap())).collect();
+    let states: Vec<_> =
+        page.iter().map(|of| (of["pipeline"].as_str().unwrap(), of["state"].as_str().unwrap())).collect();
     assert_eq!(states, ["traces/backend", "metrics/backend", "logs/backend"].map(|id| (id, "healthy")));
     assert_eq!(page[2]["roles"], json!({"gateway": true, "agent": true}));
     assert_eq!(page[0]["roles"], json!({"gateway": true, "agent": false}));
@@ -234,7 +235,8 @@ fn http_pipeline(server: SocketAddr) -> String {
 
 async fn with_http(server: SocketAddr) -> (Weir, Load, DataDir, Arc<Node>) {
     let (dir, node) = (DataDir::new(), Arc::new(Node::new()));
-    let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--spill-after", "10ms", "--pod-logs", node.pods()]].concat();
+    let arguments =
+        [&LOOKS[..], &["--data-dir", dir.arg(), "--spill-after", "10ms", "--pod-logs", node.pods()]].concat();
     let weir = Weir::start(&http_pipeline(server), &arguments).await;
     let load = Load::print(&node);
     (weir, load, dir, node)
@@ -246,7 +248,8 @@ async fn a_server_that_takes_hardly_anything() {
     let is_busy = Arc::new(AtomicBool::new(false));
     let busy = Arc::clone(&is_busy);
     let takes = move |number: usize| !busy.load(Ordering::SeqCst) || number % 50 == 49;
-    let server = Backend::scripted(move |number, _| if takes(number) { Say::Ok } else { Say::Code(429, "too many", None) });
+    let server =
+        Backend::scripted(move |number, _| if takes(number) { Say::Ok } else { Say::Code(429, "too many", None) });
     let server = server.await;
     let (weir, _load, _dir, _node) = with_http(server.address).await;
     becomes(&weir, "healthy").await;
@@ -281,7 +284,8 @@ async fn a_server_that_closes_connections() {
 async fn a_server_that_refuses_everything() {
     let is_ill = Arc::new(AtomicBool::new(false));
     let ill = Arc::clone(&is_ill);
-    let server = Backend::scripted(move |_, _| if ill.load(Ordering::SeqCst) { Say::Code(400, "no", None) } else { Say::Ok });
+    let server =
+        Backend::scripted(move |_, _| if ill.load(Ordering::SeqCst) { Say::Code(400, "no", None) } else { Say::Ok });
     let server = server.await;
     let (weir, _load, _dir, _node) = with_http(server.address).await;
     eventually("something is taken", async || server.captured().iter().any(|request| request.taken)).await;
@@ -314,4 +318,34 @@ async fn clients_that_are_turned_away() {
     assert!(said["message"].as_str().unwrap().contains("asked to come again"), "{said}");
     drop(load);
     becomes(&weir, "healthy").await;
+}
+
+/// How long it takes, with the looks that there are by default. It prints figures for docs/self-monitor.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it measures, which takes ten minutes"]
+async fn how_long_it_takes() {
+    let cases = [
+        (r#"{"fault": ["400:30"]}"#, "some_dropped"),
+        (r#"{"fault": ["400:100"]}"#, "all_dropped"),
+        (r#"{"outage": ["0s..1000s"]}"#, "nothing_delivered"),
+        (r#"{"partial": "50"}"#, "some_dropped"),
+    ];
+    for round in 0..2 {
+        for (fault, state) in cases {
+            let (dir, sink) = (DataDir::new(), sink("{}").await);
+            let weir = Weir::start(&output(Signal::Traces, &sink), &["--data-dir", dir.arg()]).await;
+            let _load = Load::push(&weir, Signal::Traces);
+            // Faults begin at any time between two looks.
+            sleep(Duration::from_millis(20_000 + 3_100 * round)).await;
+            let began = Instant::now();
+            sink.set_faults(faults(fault));
+            becomes(&weir, state).await;
+            let told = began.elapsed();
+            sleep(Duration::from_secs(20)).await;
+            let began = Instant::now();
+            sink.set_faults(faults("{}"));
+            becomes(&weir, "healthy").await;
+            println!("{fault}: told after {told:.1?}, over after {:.1?}; {:?}", began.elapsed(), logged(&weir));
+        }
+    }
 }

@@ -50,9 +50,9 @@ mod fluent_bit_text;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
-mod ingest_security;
-#[cfg(test)]
 mod health;
+#[cfg(test)]
+mod ingest_security;
 #[cfg(test)]
 mod isolation;
 #[cfg(test)]

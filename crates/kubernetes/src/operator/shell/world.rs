@@ -126,7 +126,7 @@ impl Seen {
             daemon_set: self.daemon_set,
             pods: self.pods.values().cloned().collect(),
             answers: self.answers.clone(),
-            flow: self.said.flows(),
+            flow: self.said.flows().clone(),
             previous,
             apis: self.apis.unwrap_or_default(),
             idle_since,
@@ -136,9 +136,7 @@ impl Seen {
     /// Takes the answers of one round. Returns whether they say anything else than those before.
     pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
         let Self { said, pods, .. } = self;
-        let before = said.flows();
-        said.take(&mut answers, |pod| pods.contains_key(pod));
-        let changes = said.flows() != before || self.answers != answers;
+        let changes = said.take(&mut answers, |pod| pods.contains_key(pod)) || self.answers != answers;
         self.answers = answers;
         changes
     }

@@ -172,8 +172,12 @@ impl Standings<'_> {
             State::Throttling => {
                 ("GatewayThrottling", format!("OTLP Gateway is unable to receive {items} at current rate."))
             }
-            State::BufferFilling if fluent_bit => ("AgentBufferFillingUp", "Incoming log rate exceeds export rate.".to_owned()),
-            State::BufferFilling => (some, format!("Backend takes {items} slower than they arrive, or not on all nodes.")),
+            State::BufferFilling if fluent_bit => {
+                ("AgentBufferFillingUp", "Incoming log rate exceeds export rate.".to_owned())
+            }
+            State::BufferFilling => {
+                (some, format!("Backend takes {items} slower than they arrive, or not on all nodes."))
+            }
         }
     }
 

@@ -272,8 +272,15 @@ fn conditions_depend_on_the_kind_and_its_inputs() {
 
 /// What a node says of a pipeline.
 fn says(state: State, gateway: bool, agent: bool) -> Verdict {
-    let amounts = Amounts { delivered: 800, rejected: 200, refused: 900, requests: 100, turned_away: 20, ..Amounts::default() };
-    let kept = Kept { items: 1234, bytes: 5 << 20, room_bytes: 10 << 30, room_seconds: Some(86_400), full_in_seconds: Some(7300) };
+    let amounts =
+        Amounts { delivered: 800, rejected: 200, refused: 900, requests: 100, turned_away: 20, ..Amounts::default() };
+    let kept = Kept {
+        items: 1234,
+        bytes: 5 << 20,
+        room_bytes: 10 << 30,
+        room_seconds: Some(86_400),
+        full_in_seconds: Some(7300),
+    };
     let amounts = if state == State::SomeDropped { amounts } else { Amounts { rejected: 0, ..amounts } };
     let trouble = Trouble { state, since: 1_790_000_000, amounts, kept, words: "503: overloaded".to_owned() };
     Verdict { roles: Roles { gateway, agent }, delivers: !state.is_idle(), trouble: Some(Box::new(trouble)) }
@@ -359,8 +366,7 @@ fn the_published_order_of_reasons() {
     assert_eq!(logs(SomeDropped, SomeDropped), "False AgentSomeTelemetryDataDropped");
     assert_eq!(logs(AllDropped, NothingDelivered), "False GatewayAllTelemetryDataDropped");
     assert_eq!(logs(Throttling, SomeDropped), "False AgentSomeTelemetryDataDropped");
-    let fluent_bit =
-        |states: [State; 2]| of(Signal::Logs, of_fluent_bit(), &states.map(|state| at(state, agent)));
+    let fluent_bit = |states: [State; 2]| of(Signal::Logs, of_fluent_bit(), &states.map(|state| at(state, agent)));
     assert_eq!(fluent_bit([BufferFilling, SomeDropped]), "False AgentSomeTelemetryDataDropped");
     assert_eq!(fluent_bit([NothingDelivered, BufferFilling]), "False AgentBufferFillingUp", "a node delivers");
 }
@@ -377,7 +383,10 @@ fn what_is_said_of_a_trouble() {
     let healthy = Verdict { delivers: true, ..Verdict::default() };
     let (_, message) = flow(Signal::Traces, spec(), &[says(State::SomeDropped, true, false), healthy]);
     assert!(message.contains("At least 20 % of the spans were lost since"), "{message}");
-    assert!(message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."), "{message}");
+    assert!(
+        message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."),
+        "{message}"
+    );
 }
 
 /// Amounts that grow are no news.
