@@ -15,9 +15,7 @@ pytestmark = pytest.mark.nodes
 _TOLD_S = 40
 _OVER_S = 60
 _HEALTHY_S = 60
-_CLIENTS = {"gateway-traces": "traces", "gateway-metrics": "metrics", "gateway-logs": "logs"}
 _KINDS = {"traces": "TracePipeline", "metrics": "MetricPipeline", "logs": "LogPipeline"}
-_COMPONENTS = {"TracePipeline": "TraceComponentsHealthy", "MetricPipeline": "MetricComponentsHealthy", "LogPipeline": "LogComponentsHealthy"}
 
 
 @pytest.fixture
@@ -33,8 +31,8 @@ def backend(installation: Installation) -> Iterator[Backend]:
 def test_what_is_well_stays_healthy_and_what_is_refused_is_told(installation: Installation, backend: Backend) -> None:
     """Of pushed traces, metrics and logs, and of lines of containers: well, then 30 % refused, then all, then well again."""
     cluster = installation.cluster
-    parts = {name: _pushed(installation, backend, name, signal) for name, signal in _CLIENTS.items()}
-    parts["agent-logs"] = _printed(installation, backend)
+    parts = {_pushed(installation, backend, signal): "Gateway" for signal in _KINDS}
+    parts[_printed(installation, backend)] = "Agent"
     for pipeline in parts:
         _wait_for(cluster, pipeline, "FlowHealthy", 120)
     wait_until(lambda: all(backend.items(signal) for signal in _KINDS), "data flows", 90)
@@ -65,8 +63,8 @@ def test_logs_of_a_server_that_is_away_are_kept(installation: Installation, back
     assert "Nothing is lost" in message and "are kept until" in message, message
 
 
-def _pushed(installation: Installation, backend: Backend, name: str, signal: str) -> str:
-    kind = _KINDS[signal]
+def _pushed(installation: Installation, backend: Backend, signal: str) -> str:
+    kind, name = _KINDS[signal], f"gateway-{signal}"
     inputs = {"runtime": {"enabled": False}} if signal == "logs" else None
     installation.cluster.apply(_pipeline(kind, name, {"otlp": {"endpoint": {"value": backend.endpoint}}}, inputs))
     send = ["load", signal, f"--endpoint=telemetry-otlp.{NAMESPACE}:4317", "--rate=100", "--batch=10", "--items=1000000", "--retry"]

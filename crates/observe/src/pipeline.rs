@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
-use crate::look::{Backend, Input, Look, Moment};
+use crate::look::{Backend, Input, Look, Moment, Waiting};
 use crate::verdict::{Amounts, Kept, Roles, State, Trouble, Verdict};
 
 /// Fewer items, or requests, are no trouble.
@@ -60,6 +60,7 @@ struct Point {
     accepted: u64,
     items: u64,
     bytes: u64,
+    oldest: Duration,
     /// All of them, since the start.
     amounts: Amounts,
     inputs: [Input; 2],
@@ -76,8 +77,8 @@ impl Point {
             turned_away: look.clients.turned_away,
         };
         let inputs = [look.inputs.pushed, look.inputs.collected];
-        let (items, bytes) = (look.waiting.items, look.waiting.bytes);
-        Self { at, accepted: look.accepted, items, bytes, amounts, inputs }
+        let Waiting { items, bytes, oldest, .. } = look.waiting;
+        Self { at, accepted: look.accepted, items, bytes, oldest, amounts, inputs }
     }
 
     /// Time from an earlier point to this one.
@@ -219,8 +220,7 @@ impl Pipeline {
         let loses = is_loss(recent) || (recent.lost() > 0 && is_loss(now.amounts_since(&self.long[0])));
         let without = now.after(&self.delivered);
         let is_idle = without >= self.rhythm.recent();
-        let (items, oldest) = (look.waiting.items, look.waiting.oldest);
-        let waits = (items >= LEAST && oldest >= self.rhythm.recent()) || (items > 0 && oldest >= self.rhythm.long());
+        let waits = self.waits(now);
         let is_stuck = is_idle && waits;
         let refuses = matches!(look.backend, Backend::Refuses(_));
         // A backend that asks for time and takes something now and then is slow, and not away.
@@ -228,7 +228,7 @@ impl Pipeline {
             matches!(look.backend, Backend::AsksForTime(_)) && self.has_delivered && without < self.rhythm.long();
         let room = look.waiting.room_bytes;
         let is_full = room > 0 && is_share(look.waiting.bytes, room, NEARLY_FULL);
-        let grows = self.growing >= IN_A_ROW && oldest >= self.rhythm.recent();
+        let grows = self.growing >= IN_A_ROW && now.oldest >= self.rhythm.recent();
         [
             is_full || grows || (is_stuck && is_slow),
             recent.turned_away >= LEAST && is_share(recent.turned_away, recent.requests, TURNED_AWAY),
@@ -236,6 +236,16 @@ impl Pipeline {
             is_stuck && !refuses && !is_slow,
             is_idle && (loses || (waits && refuses)),
         ]
+    }
+
+    /// Whether data waits that should not. What waited long before the last delivery may be what the backend does not
+    /// want: while other data is delivered, that is no trouble.
+    fn waits(&self, now: &Point) -> bool {
+        let (recent, long) = (self.rhythm.recent(), self.rhythm.long());
+        let unwanted = if self.delivered.oldest >= recent { self.delivered.items } else { 0 };
+        let is_much = now.items.saturating_sub(unwanted) >= LEAST && now.oldest >= recent;
+        let is_long = now.items > 0 && now.oldest >= long && now.after(&self.delivered) >= long;
+        is_much || is_long
     }
 
     /// Tells the worst trouble, and whether it is true at this look. What was said stays while it is not.

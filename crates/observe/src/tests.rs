@@ -194,6 +194,20 @@ fn a_pipeline_with_little_to_do_is_told_of_what_it_loses() {
     assert_eq!(case.again(Waits(0), 3), State::NothingDelivered, "one item that waits for five minutes");
 }
 
+/// What a backend does not want waits, and the rest of what little there is passes.
+#[test]
+fn data_that_nobody_wants_is_no_outage() {
+    let mut case = Case::new();
+    case.again(Waits(2), 1);
+    for _ in 0..100 {
+        (case.look.accepted, case.look.delivered) = (case.look.accepted + 1, case.look.delivered + 1);
+        case.again(Nothing, 12);
+    }
+    assert_eq!(case.states(), []);
+    case.again(Waits(10), TOLD);
+    assert_eq!(case.state(), State::NothingDelivered);
+}
+
 /// A backend that takes something now and then is slow. One that takes nothing for minutes is away, whatever it says.
 #[test]
 fn a_backend_that_asks_for_time_has_some() {
