@@ -1,5 +1,6 @@
 """A backend of this process: OTLP over gRPC on the address by which pods reach this machine. It keeps what arrives."""
 
+import random
 import re
 import sys
 import threading
@@ -35,6 +36,8 @@ class Backend:
     """`certificates`: it speaks TLS, and wants a certificate of the same authority from clients."""
 
     def __init__(self, address: str, certificates: Certificates | None = None):
+        # The share of requests that it refuses, with INVALID_ARGUMENT: 400 over HTTP.
+        self.refuses = 0.0
         self._items: list[tuple[str, Item]] = []
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(4))
@@ -67,7 +70,9 @@ class _Service:
     def __init__(self, backend: Backend, signal: str):
         self._backend, self._signal = backend, signal
 
-    def Export(self, request: Any, _: grpc.ServicerContext) -> Any:  # noqa: N802 (the name is gRPC's)
+    def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 (the name is gRPC's)
+        if random.random() < self._backend.refuses:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "refused on purpose")
         self._backend.take(self._signal, request)
         return _ANSWERS[self._signal]()
 

@@ -1,13 +1,13 @@
 """The short form: what a newcomer does by hand with the rendered manifests, on a fresh cluster of one node."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import client
-from backend import Backend
+from backend import Backend, Item
 from cluster import Cluster, Refused, pack, wait_until
 from scenarios import GROUP, NAMESPACE
 
@@ -45,15 +45,15 @@ def test_everything_arrives_and_goes_where_a_secret_says(cluster: Cluster, backe
     pipelines = [_pipeline(kind) for kind in ("TracePipeline", "MetricPipeline", "LogPipeline")]
     wait_until(lambda: _is_taken(lambda: cluster.apply(*pipelines)), "webhooks answer, and pipelines are accepted")
     cluster.apply(_writer())
-    wait_until(lambda: _states(cluster) == {True}, "every condition of every pipeline is True", 120)
+    wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 120)
     pods = _pods(cluster)
 
-    _push_all(cluster, pods)
+    wait_until(lambda: _push_all(cluster, pods) or _pushed(backends[0], "metrics"), "the pipelines run")
     _arrive(backends[0])
     lines = lambda: [it for it in backends[0].items("logs") if it["item"].get("body") == "a line of a container"]
     line = wait_until(lines, "the line of a container arrives")[0]
-    assert line["resource"]["k8s.container.name"] == "main", line
-    usage = lambda: [it for it in backends[0].items("metrics") if it["item"]["name"] == "k8s.pod.cpu.usage"]
+    assert line["resource"]["attributes"]["k8s.container.name"] == "main", line
+    usage = lambda: [it for it in backends[0].items("metrics") if it["metric"]["name"] == "k8s.pod.cpu.usage"]
     wait_until(usage, "the kubelet's metrics arrive", 90)
 
     cluster.apply(_secret(backends[1]))
@@ -116,17 +116,23 @@ def _push_all(cluster: Cluster, pods: dict[str, str]) -> None:
 
 
 def _arrive(backend: Backend) -> None:
-    for signal, key in (("traces", "name"), ("metrics", "name"), ("logs", "body")):
-        pushed = lambda: [it for it in backend.items(signal) if it["item"].get(key) == "pushed"]
-        resource = wait_until(pushed, f"{signal} arrive")[0]["resource"]
+    for signal in ("traces", "metrics", "logs"):
+        resource = wait_until(lambda: _pushed(backend, signal), f"{signal} arrive")[0]["resource"]["attributes"]
         assert (resource["k8s.pod.name"], resource["k8s.namespace.name"]) == ("writer", "default"), resource
         assert resource["service.name"], resource
 
 
-def _states(cluster: Cluster) -> set[bool]:
+def _pushed(backend: Backend, signal: str) -> list[Item]:
+    named = {"traces": ("item", "name"), "metrics": ("metric", "name"), "logs": ("item", "body")}
+    part, key = named[signal]
+    return [it for it in backend.items(signal) if it[part].get(key) == "pushed"]
+
+
+def _are_ready(cluster: Cluster) -> bool:
     found = cluster.get("kyma-telemetry-pipelines")["items"]
     conditions = [it.get("status", {}).get("conditions", []) for it in found]
-    return {bool(of) and all(it["status"] == "True" for it in of) for of in conditions}
+    is_well = lambda it: it["status"] == "True" and it["reason"] != "RolloutInProgress"
+    return all(of and all(map(is_well, of)) for of in conditions)
 
 
 def _reasons(cluster: Cluster, of: str) -> list[str]:
@@ -140,7 +146,7 @@ def _pods(cluster: Cluster) -> dict[str, str]:
     return {it["metadata"]["uid"]: it["status"]["podIP"] for it in found if "deletionTimestamp" not in it["metadata"]}
 
 
-def _is_taken(what: object) -> bool:
+def _is_taken(what: Callable[[], object]) -> bool:
     try:
         what()
     except AssertionError:

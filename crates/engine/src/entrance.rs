@@ -124,9 +124,13 @@ pub(crate) fn desks(settings: &Settings, admin_gate: &Arc<Gate>, view: &View, fu
     admin.extend_from_slice(&settings.admin.routes);
     let mut open = vec![Route::new("/metrics", Metrics)];
     open.extend_from_slice(&settings.pages);
+    let mut health = vec![Route::new(LIVE, LivePage)];
+    health.extend_from_slice(&settings.health_pages);
+    // Every other path.
+    health.push(Route::new("/", HealthPage));
     [
         desk(open, None, funds.open.clone()),
-        desk(vec![Route::new(LIVE, LivePage), Route::new("/", HealthPage)], None, funds.open),
+        desk(health, None, funds.open),
         desk(admin, Some(Arc::clone(admin_gate)), funds.admin),
     ]
 }

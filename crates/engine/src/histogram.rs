@@ -15,6 +15,13 @@ pub struct HistogramFigures {
     pub buckets: [(f64, u64); BOUNDS.len() + 1],
 }
 
+impl HistogramFigures {
+    /// How much was observed.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum()
+    }
+}
+
 /// Counts per bucket and the sum of what was observed.
 #[derive(Debug, Default)]
 pub struct Histogram {

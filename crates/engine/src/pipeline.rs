@@ -69,6 +69,9 @@ pub(crate) struct Stats {
     pub(crate) parked: AtomicU64,
     /// Attempts that ended in a retry.
     pub(crate) retries: AtomicU64,
+    /// Items in requests that the backend refused in words that ask for no other attempt, and that are not about the
+    /// size.
+    pub(crate) refused_items: AtomicU64,
     /// Bytes that wait in memory to be sent for the first time.
     pub(crate) queued_bytes: AtomicU64,
     /// Bytes in memory: queued, parked or in flight.
@@ -93,6 +96,7 @@ impl Stats {
             in_flight: AtomicU64::new(0),
             parked: AtomicU64::new(0),
             retries: AtomicU64::new(0),
+            refused_items: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             oldest_ms: AtomicU64::new(u64::MAX),

@@ -70,6 +70,8 @@ pub(crate) struct Counters {
     pub(crate) itemless: BySignal,
     /// Requests refused, by [`REASONS`].
     pub(crate) refusals: [AtomicU64; REASONS.len()],
+    /// Of these, by signal, those that are to come again because there was no room.
+    pub(crate) turned_away: BySignal,
     /// From a request's head to its answer, for each signal.
     pub(crate) answers: [Histogram; Signal::ALL.len()],
 }
@@ -162,7 +164,11 @@ impl Receiver {
                 receiver.count_refusal(transport, refusal.reason);
             }
             if let Some(signal) = signal {
-                receiver.stats.of(transport).answers[signal as usize].observe(started.elapsed());
+                let counters = receiver.stats.of(transport);
+                counters.answers[signal as usize].observe(started.elapsed());
+                if result.as_ref().is_err_and(|refusal| refusal.reason.is_lack_of_room()) {
+                    counters.turned_away[signal as usize].fetch_add(1, Ordering::Relaxed);
+                }
             }
             let response = match transport {
                 Transport::Grpc => grpc::response(result),

@@ -175,6 +175,8 @@ pub struct Settings {
     pub admin: Admin,
     /// Pages beside `/metrics`, for everybody.
     pub pages: Vec<Route>,
+    /// Pages beside the health check, for everybody.
+    pub health_pages: Vec<Route>,
     /// How backends are reached.
     pub proxy: Proxy,
 }
@@ -200,6 +202,7 @@ impl Default for Settings {
             security: IngestSecurity::default(),
             admin: Admin::default(),
             pages: Vec::new(),
+            health_pages: Vec::new(),
             proxy: Proxy::default(),
         }
     }

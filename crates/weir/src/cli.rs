@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_engine::settings;
 use weir_sources::scrape::ISTIO_CERTIFICATES;
-use weir_units::parse_duration;
+use weir_units::{parse_duration, parse_positive_duration};
 
 use crate::limits;
 
@@ -311,6 +311,10 @@ pub(crate) struct ProcessArgs {
     /// Port of the health check; 0 picks a free one
     #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
     pub(crate) health_port: u16,
+    /// Between two looks at how data flows through pipelines, which /health/pipelines on the health port shows: a trouble is
+    /// told after three to six of them, and its end after five to nine
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_positive_duration)]
+    pub(crate) look_every: Duration,
     /// Memory budget, for example 512MiB: the process stays under it plus 32 MB [default: 75 % of the cgroup's limit, else 512MiB]
     #[arg(long, help_heading = MEMORY, value_name = "SIZE", value_parser = limits::parse_size)]
     pub(crate) memory: Option<usize>,

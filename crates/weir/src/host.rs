@@ -18,6 +18,7 @@ use crate::configuration;
 use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::handover::{Estate, Heir};
+use crate::health::Verdicts;
 use crate::watch::Watch;
 
 /// Something new.
@@ -73,8 +74,8 @@ pub(crate) trait Host {
         None
     }
 
-    /// Pages beside the metrics.
-    fn pages(&self) -> Vec<Route> {
+    /// Pages beside the metrics, which may show how data flows.
+    fn pages(&self, _: &Verdicts) -> Vec<Route> {
         Vec::new()
     }
 }

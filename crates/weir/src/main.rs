@@ -14,6 +14,7 @@ mod data_dir;
 mod doctor;
 mod findings;
 mod handover;
+mod health;
 mod host;
 mod journal;
 mod limits;

@@ -31,6 +31,7 @@ use crate::container_logs::node_name;
 use crate::data_dir;
 use crate::findings;
 use crate::handover::{self, Door, Estate, Heir};
+use crate::health::Verdicts;
 use crate::host::{Host, News, Premises, Reading};
 use crate::limits;
 use crate::logging;
@@ -284,8 +285,8 @@ impl Host for Cluster {
         Some(Speaks::when(self.node.speaks()))
     }
 
-    fn pages(&self) -> Vec<Route> {
-        vec![Route::new("/node", self.page.clone())]
+    fn pages(&self, verdicts: &Verdicts) -> Vec<Route> {
+        vec![Route::new("/node", self.page.showing(verdicts))]
     }
 
     async fn end(self) {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::field::display;
 use weir_engine::admin::Route;
@@ -28,6 +29,7 @@ use crate::container_logs::LogAgent;
 use crate::data_dir::DataDir;
 use crate::findings;
 use crate::handover::{self, Estate, Heir};
+use crate::health::{self, HealthOfPipelines, Verdicts};
 use crate::host::{self, Files, Host, News, Premises, Reading};
 use crate::limits;
 use crate::proxy;
@@ -173,6 +175,7 @@ fn settings(args: &ProcessArgs, plan: &Plan) -> anyhow::Result<Settings> {
         security,
         admin,
         pages: Vec::new(),
+        health_pages: Vec::new(),
         proxy: proxy::of_environment()?,
     })
 }
@@ -194,6 +197,8 @@ struct Gateway<H> {
     /// OTLP ports of the process before this one.
     estate: Option<Estate>,
     probes: Option<Probes>,
+    /// Looks at how data flows.
+    looking: JoinHandle<()>,
     /// The whole budget in bytes, for the log.
     memory: usize,
 }
@@ -207,7 +212,9 @@ impl<H: Host> Gateway<H> {
         let Facts { mut facts, state } = host::facts_of(&mut loaded);
         let Loaded { plan, log_outputs, .. } = loaded;
         let mut settings = settings(&args, &plan)?;
-        settings.pages = host.pages();
+        let verdicts = Verdicts::default();
+        settings.pages = host.pages(&verdicts);
+        settings.health_pages.push(Route::new("/health/pipelines", HealthOfPipelines::of(&verdicts)));
         let board = Board::default();
         let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
         log_agent.read_own(host.reads_own());
@@ -232,6 +239,7 @@ impl<H: Host> Gateway<H> {
         let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
+        let looking = health::watch(engine.view(), args.look_every, verdicts);
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
         metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
         runtime_metrics.make_for(&plan, state, &engine.inlet());
@@ -248,6 +256,7 @@ impl<H: Host> Gateway<H> {
             security,
             estate,
             probes,
+            looking,
             memory,
         })
     }
@@ -308,6 +317,9 @@ impl<H: Host> Gateway<H> {
     }
 
     async fn end(mut self, drain_timeout: Duration, drain_backlog: bool, signals: &mut Signals) -> anyhow::Result<()> {
+        // It sees what keeps the data directory.
+        self.looking.abort();
+        let _ = self.looking.await;
         // What is read already is waited for, as it is for clients.
         let hurry = signals.next().shared();
         if drain_backlog {

@@ -135,8 +135,18 @@ impl Selection {
 
     /// Whether there is an input that it takes from, apart from the status of resources.
     pub(crate) fn takes_anything(&self) -> bool {
+        self.takes_what_is_pushed() || self.takes_what_is_collected()
+    }
+
+    /// Whether it takes what clients push.
+    pub(crate) fn takes_what_is_pushed(&self) -> bool {
+        self.otlp.is_some()
+    }
+
+    /// Whether it takes what sources in this process collect, apart from the status of resources.
+    pub(crate) fn takes_what_is_collected(&self) -> bool {
         let is_scraping = self.prometheus.is_some() || self.istio.is_some();
-        self.otlp.is_some() || self.container_logs.is_some() || is_scraping || self.runtime.is_some()
+        self.container_logs.is_some() || is_scraping || self.runtime.is_some()
     }
 
     /// Whether it takes from this input.

@@ -26,6 +26,13 @@ pub(crate) enum Reason {
     Repeated,
 }
 
+impl Reason {
+    /// Whether there is no room for a request that is as it should be.
+    pub(crate) fn is_lack_of_room(self) -> bool {
+        matches!(self, Self::NoMemory | Self::Full | Self::Disk | Self::Busy)
+    }
+}
+
 /// Label values, in the order of [`Reason`].
 pub(crate) const REASONS: [&str; 12] = [
     "malformed",

@@ -23,6 +23,10 @@ pub struct PipelineFigures {
     pub id: PipelineId,
     /// What the metrics of exporters call it.
     pub exporter: String,
+    /// Whether it takes what clients push.
+    pub is_pushed_to: bool,
+    /// Whether it takes what sources in this process collect, apart from the status of resources.
+    pub is_collected_for: bool,
     /// Its items.
     pub books: BookFigures,
     /// `None` without a data directory.
@@ -42,6 +46,9 @@ pub struct PipelineFigures {
     pub parked: u64,
     /// Requests to the backend that had to be tried again, since the start.
     pub retries: u64,
+    /// Items in requests that the backend refused without asking for another attempt, since the start. An item counts
+    /// each time. What is only too large is not in it.
+    pub refused_items: u64,
     /// Requests to the backend that may be unanswered at once.
     pub concurrency_limit: u64,
     /// Time from a request to the backend to its answer.
@@ -76,6 +83,8 @@ pub struct BacklogFigures {
     pub bytes: u64,
     /// The bytes that it may come to.
     pub limit_bytes: u64,
+    /// The age that it may come to.
+    pub limit_age: Duration,
     /// Age of the oldest.
     pub oldest_age: Duration,
 }
@@ -116,6 +125,8 @@ impl PipelineFigures {
         Self {
             id: account.id.clone(),
             exporter: pipeline.exporter_label.clone(),
+            is_pushed_to: route.selection.takes_what_is_pushed(),
+            is_collected_for: route.selection.takes_what_is_collected(),
             books: account.books.figures(),
             backlog: BacklogFigures::of(account, clock),
             pending_bytes: pipeline.pending_bytes(),
@@ -125,6 +136,7 @@ impl PipelineFigures {
             in_flight: load(&stats.in_flight),
             parked: load(&stats.parked),
             retries: load(&stats.retries),
+            refused_items: load(&stats.refused_items),
             concurrency_limit: load(&stats.concurrency),
             latency: stats.latency.figures(),
             backend: stats.backend.figures(),
@@ -159,7 +171,8 @@ impl BacklogFigures {
     fn of(account: &Account, clock: Clock) -> Option<Self> {
         let queue = account.queue.as_ref()?;
         let (backlog, oldest_age) = (queue.backlog(), account.backlog_age(clock.now_ms()));
-        Some(Self { items: backlog.items, bytes: backlog.bytes, limit_bytes: queue.limits().max_bytes, oldest_age })
+        let weir_plan::Backlog { max_bytes: limit_bytes, max_age: limit_age, .. } = queue.limits();
+        Some(Self { items: backlog.items, bytes: backlog.bytes, limit_bytes, limit_age, oldest_age })
     }
 }
 

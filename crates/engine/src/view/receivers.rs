@@ -42,6 +42,8 @@ pub struct TransportFigures {
     pub itemless: EachSignal<u64>,
     /// Requests refused, by reason.
     pub refusals: [(&'static str, u64); REASONS.len()],
+    /// Requests of these that are to come again because there was no room.
+    pub turned_away: EachSignal<u64>,
     /// Time from a request's head to its answer.
     pub answers: EachSignal<HistogramFigures>,
 }
@@ -67,6 +69,7 @@ impl TransportFigures {
             refused: loaded(&counters.refused),
             itemless: loaded(&counters.itemless),
             refusals: std::array::from_fn(|reason| (REASONS[reason], load(&counters.refusals[reason]))),
+            turned_away: loaded(&counters.turned_away),
             answers: counters.answers.each_ref().map(crate::histogram::Histogram::figures),
         }
     }

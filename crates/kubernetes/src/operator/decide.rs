@@ -304,7 +304,7 @@ impl Decision {
                 finding: verdict.finding.as_ref(),
                 gateway: &health[&layout.gateway],
                 agent: &health[&agent],
-                amounts: picture.flow.get(*id).copied(),
+                flow: picture.flow.get(*id),
                 is_probed: !picture.answers.is_empty(),
             }
             .conditions();

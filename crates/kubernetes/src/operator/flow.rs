@@ -1,134 +1,179 @@
-//! What became of the data: from the books of the nodes, asked every few seconds, to amounts of the last minutes.
-//!
-//! It keeps what every node said last, and sums for each round; no series, and nothing of nodes that are gone.
+//! How data flows: what the nodes say of each pipeline becomes one answer. What is a trouble was decided on the nodes
+//! (`weir-observe`); here it is only put together.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use tokio::time::Instant;
+use weir_observe::{Amounts, Kept, State, Trouble, Verdict};
 use weir_plan::PipelineId;
 
-use super::picture::{Answer, Books};
+use super::picture::Answer;
 
-/// What counts as now.
-pub(crate) const WINDOW: Duration = Duration::from_secs(300);
+/// What a node said stays true for so many rounds in which it does not answer.
+const ROUNDS: u8 = 3;
 
-/// Items of a pipeline within the window, on all nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Amounts {
-    pub(crate) delivered: u64,
-    /// Dropped here, or refused by the backend for good.
-    pub(crate) lost: u64,
-}
-
-impl Amounts {
-    fn add(&mut self, other: Self) {
-        self.delivered = self.delivered.saturating_add(other.delivered);
-        self.lost = self.lost.saturating_add(other.lost);
-    }
-}
-
-/// Rounds of answers.
-#[derive(Default)]
+/// How the data of a pipeline flows, of what clients push and of what agents collect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
-    rounds: VecDeque<(Instant, BTreeMap<PipelineId, Amounts>)>,
-    /// By the names of pods.
-    last: BTreeMap<String, BTreeMap<PipelineId, Books>>,
+    pub(crate) gateway: Option<Found>,
+    pub(crate) agent: Option<Found>,
+}
+
+/// A trouble on some nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// What it is for the whole cluster: while one node delivers, not all is dropped.
+    pub(crate) state: State,
+    /// The worst, with the amounts of all.
+    pub(crate) trouble: Trouble,
+    /// Nodes that have it, and all that have the pipeline.
+    pub(crate) nodes: usize,
+    pub(crate) of: usize,
+}
+
+/// What nodes said last.
+#[derive(Default)]
+pub(crate) struct Said {
+    /// By the names of pods, with the rounds since then.
+    nodes: BTreeMap<String, (u8, BTreeMap<PipelineId, Verdict>)>,
+    flows: BTreeMap<PipelineId, Flow>,
+}
+
+impl Said {
+    /// Takes the answers of a round; returns whether they say anything else than those before. Nodes that are not there
+    /// any more are forgotten.
+    pub(crate) fn take(&mut self, answers: &mut BTreeMap<String, Answer>, is_there: impl Fn(&str) -> bool) -> bool {
+        self.nodes.values_mut().for_each(|(rounds, _)| *rounds += 1);
+        for (pod, answer) in answers {
+            self.nodes.insert(pod.clone(), (0, std::mem::take(&mut answer.pipelines)));
+        }
+        self.nodes.retain(|pod, (rounds, _)| *rounds < ROUNDS && is_there(pod));
+        let before = std::mem::take(&mut self.flows);
+        self.flows = self.put_together();
+        self.flows != before
+    }
+
+    /// How data flows, as all nodes see it. Pipelines without any trouble are not in it.
+    pub(crate) fn flows(&self) -> &BTreeMap<PipelineId, Flow> {
+        &self.flows
+    }
+
+    fn put_together(&self) -> BTreeMap<PipelineId, Flow> {
+        let mut by_pipeline: BTreeMap<&PipelineId, Vec<&Verdict>> = BTreeMap::new();
+        for (id, verdict) in self.nodes.values().flat_map(|(_, verdicts)| verdicts) {
+            by_pipeline.entry(id).or_default().push(verdict);
+        }
+        let flows = by_pipeline.into_iter().map(|(id, verdicts)| (id, Flow::of(&verdicts)));
+        flows.filter(|(_, flow)| *flow != Flow::default()).map(|(id, flow)| (id.clone(), flow)).collect()
+    }
 }
 
 impl Flow {
-    /// Takes the answers of a round. Nodes that are not among `pods` are forgotten.
-    pub(crate) fn take(&mut self, now: Instant, answers: &BTreeMap<String, Answer>, is_there: impl Fn(&str) -> bool) {
-        let mut round: BTreeMap<PipelineId, Amounts> = BTreeMap::new();
-        for (pod, answer) in answers {
-            let books = answer.pipelines.clone();
-            // What was before the first answer of a pod was told before, or by nobody.
-            if let Some(before) = self.last.get(pod) {
-                for (id, now) in &books {
-                    let amounts = increase(before.get(id).copied().unwrap_or_default(), *now);
-                    round.entry(id.clone()).or_default().add(amounts);
-                }
-            }
-            self.last.insert(pod.clone(), books);
-        }
-        self.last.retain(|pod, _| is_there(pod));
-        self.rounds.push_back((now, round));
-        self.rounds.retain(|(at, _)| now.duration_since(*at) < WINDOW);
-    }
-
-    /// The sums of all rounds.
-    pub(crate) fn amounts(&self) -> BTreeMap<PipelineId, Amounts> {
-        let mut sums: BTreeMap<PipelineId, Amounts> = BTreeMap::new();
-        for (id, amounts) in self.rounds.iter().flat_map(|(_, round)| round) {
-            sums.entry(id.clone()).or_default().add(*amounts);
-        }
-        sums
+    pub(crate) fn of(verdicts: &[&Verdict]) -> Self {
+        let found = |concerns: fn(&Verdict) -> bool| {
+            let concerned: Vec<_> = verdicts.iter().copied().filter(|verdict| concerns(verdict)).collect();
+            Found::of(&concerned, verdicts)
+        };
+        // Clients alone are turned away.
+        let of_agent = |verdict: &Verdict| verdict.roles.agent && verdict.state() != State::Throttling;
+        Self { gateway: found(|verdict| verdict.roles.gateway), agent: found(of_agent) }
     }
 }
 
-/// A node that was started again counts from 0.
-fn increase(before: Books, now: Books) -> Amounts {
-    let is_older = now.delivered < before.delivered || now.dropped < before.dropped || now.rejected < before.rejected;
-    let before = if is_older { Books::default() } else { before };
-    let lost = (now.dropped - before.dropped).saturating_add(now.rejected - before.rejected);
-    Amounts { delivered: now.delivered - before.delivered, lost }
-}
-
-/// A number as people say it: two digits that mean something, so that a status does not change with every item.
-pub(crate) fn about(number: u64) -> String {
-    let mut unit = 1;
-    while number / unit >= 100 {
-        unit *= 10;
+impl Found {
+    fn of(concerned: &[&Verdict], all: &[&Verdict]) -> Option<Self> {
+        let troubles: Vec<&Trouble> = concerned.iter().filter_map(|verdict| verdict.trouble.as_deref()).collect();
+        // Of several, the first counts.
+        let worst = troubles.iter().rev().max_by_key(|trouble| trouble.state)?;
+        let is_delivered = all.iter().any(|verdict| verdict.delivers && !verdict.state().is_idle());
+        let state = match worst.state {
+            State::AllDropped if is_delivered => State::SomeDropped,
+            State::NothingDelivered if is_delivered => State::BufferFilling,
+            state => state,
+        };
+        let trouble = Trouble {
+            state: worst.state,
+            since: troubles.iter().map(|trouble| trouble.since).min().unwrap_or_default(),
+            amounts: troubles.iter().map(|trouble| trouble.amounts).fold(Amounts::default(), Amounts::and),
+            kept: troubles.iter().map(|trouble| trouble.kept).fold(Kept::default(), Kept::and),
+            words: worst.words.clone(),
+        };
+        Some(Self { state, trouble, nodes: troubles.len(), of: all.len() })
     }
-    let rounded = (number / unit * unit).to_string();
-    let digits: Vec<char> = rounded.chars().collect();
-    let groups: Vec<String> = digits.rchunks(3).rev().map(|group| group.iter().collect()).collect();
-    let grouped = groups.join(",");
-    if unit == 1 { grouped } else { format!("about {grouped}") }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_observe::Roles;
     use weir_plan::Signal;
 
     use super::*;
 
-    fn answer(delivered: u64, dropped: u64) -> Answer {
-        let books = Books { delivered, dropped, ..Books::default() };
-        let shop = PipelineId::new(Signal::Traces, "shop");
-        Answer { pipelines: BTreeMap::from([(shop, books)]), ..Answer::default() }
+    fn verdict(state: State, delivers: bool) -> Verdict {
+        let amounts = Amounts { delivered: 10, rejected: 5, ..Amounts::default() };
+        let kept = Kept { items: 7, full_in_seconds: Some(60), ..Kept::default() };
+        let trouble = Trouble { state, since: 1000, amounts, kept, words: state.as_str().to_owned() };
+        let trouble = (state != State::Healthy).then(|| Box::new(trouble));
+        Verdict { roles: Roles { gateway: true, agent: false }, delivers, trouble }
     }
 
-    #[tokio::test]
-    async fn amounts_are_those_of_the_last_minutes_on_all_nodes() {
+    #[test]
+    fn troubles_of_nodes_are_put_together() {
+        let [one, other] = [verdict(State::SomeDropped, true), verdict(State::BufferFilling, true)];
+        let mut earlier = verdict(State::SomeDropped, true);
+        earlier.trouble.as_mut().unwrap().since = 900;
+        let found = Flow::of(&[&one, &verdict(State::Healthy, true), &other, &earlier]).gateway.unwrap();
+        assert_eq!((found.state, found.nodes, found.of), (State::SomeDropped, 3, 4));
+        let Trouble { since, amounts, kept, words, .. } = found.trouble;
+        assert_eq!((since, amounts.delivered, amounts.rejected, kept.items), (900, 30, 15, 21));
+        assert_eq!((words.as_str(), kept.full_in_seconds), ("some_dropped", Some(60)));
+    }
+
+    /// While another node delivers, not all is dropped. One that has just begun to deliver again is no other node.
+    #[test]
+    fn all_is_dropped_when_no_node_delivers() {
+        let cases = [
+            (State::AllDropped, State::Healthy, true, State::SomeDropped),
+            (State::AllDropped, State::Healthy, false, State::AllDropped),
+            (State::AllDropped, State::NothingDelivered, true, State::AllDropped),
+            (State::NothingDelivered, State::Healthy, true, State::BufferFilling),
+            (State::NothingDelivered, State::Healthy, false, State::NothingDelivered),
+        ];
+        for (state, other, delivers, expected) in cases {
+            let found = Flow::of(&[&verdict(state, false), &verdict(other, delivers)]).gateway.unwrap();
+            assert_eq!((found.state, found.trouble.state), (expected, state), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn parts_are_told_apart() {
+        let mut of_agent = verdict(State::AllDropped, false);
+        of_agent.roles = Roles { gateway: false, agent: true };
+        let mut throttled = verdict(State::Throttling, true);
+        throttled.roles = Roles { gateway: true, agent: true };
+        let Flow { gateway, agent } = Flow::of(&[&of_agent, &throttled]);
+        assert_eq!(gateway.unwrap().state, State::Throttling);
+        assert_eq!(agent.unwrap().state, State::SomeDropped, "the other one delivers");
+    }
+
+    #[test]
+    fn what_a_node_said_stays_for_a_while_and_is_forgotten_with_it() {
         let shop = PipelineId::new(Signal::Traces, "shop");
-        let (mut flow, start) = (Flow::default(), Instant::now());
-        let take = |flow: &mut Flow, seconds, a, b| {
-            let answers = BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), b)]);
-            flow.take(start + Duration::from_secs(seconds), &answers, |_| true);
-            flow.amounts().get(&shop).copied()
+        let mut said = Said::default();
+        let mut take = |says: Option<State>, is_there: bool| {
+            let answer = |state| Answer {
+                pipelines: BTreeMap::from([(shop.clone(), verdict(state, false))]),
+                ..Answer::default()
+            };
+            let mut answers = says.map(|state| ("a".to_owned(), answer(state))).into_iter().collect();
+            said.take(&mut answers, |_| is_there);
+            said.flows().contains_key(&shop)
         };
-        assert_eq!(take(&mut flow, 0, answer(1000, 7), answer(50, 0)), None, "nobody knows when that was");
-        let expected = Some(Amounts { delivered: 30, lost: 1 });
-        assert_eq!(take(&mut flow, 15, answer(1010, 8), answer(70, 0)), expected);
-        // One was started again.
-        assert_eq!(take(&mut flow, 30, answer(5, 2), answer(70, 0)), Some(Amounts { delivered: 35, lost: 3 }));
-        let expected = Some(Amounts { delivered: 0, lost: 0 });
-        assert_eq!(take(&mut flow, 400, answer(5, 2), answer(70, 0)), expected, "too long ago");
-    }
-
-    #[test]
-    fn nodes_that_are_gone_are_forgotten() {
-        let mut flow = Flow::default();
-        let answers = BTreeMap::from([("a".to_owned(), answer(1, 0))]);
-        flow.take(Instant::now(), &answers, |_| true);
-        flow.take(Instant::now(), &BTreeMap::new(), |_| false);
-        assert!(flow.last.is_empty());
-    }
-
-    #[test]
-    fn numbers_are_said_roughly() {
-        let told = [0, 7, 99, 100, 128, 1234, 99_999, 1_000_000].map(about);
-        assert_eq!(told, ["0", "7", "99", "about 100", "about 120", "about 1,200", "about 99,000", "about 1,000,000"]);
+        assert!(take(Some(State::AllDropped), true));
+        assert!(take(None, true) && take(None, true), "a round or two are missed easily");
+        assert!(!take(None, true));
+        assert!(take(Some(State::AllDropped), true));
+        assert!(!take(Some(State::Healthy), true));
+        assert!(take(Some(State::AllDropped), true));
+        assert!(!take(None, false));
     }
 }

@@ -196,8 +196,8 @@ impl Picture {
             answer.is_some_and(|answer| {
                 let is_of_now = answer.revision.as_deref() == Some(revision);
                 // Replicas keep their role. They have no clients when no Service leads to them and connections are old.
-                let no_more_comes = answer.has_no_role() || (workload.is_replicated() && answer.connections == 0);
-                is_of_now && answer.owed == 0 && no_more_comes
+                let no_more_comes = answer.has_no_role() || (workload.is_replicated() && !answer.has_clients);
+                is_of_now && !answer.owes && no_more_comes
             })
         };
         status.is_settled() && self.answers_of(workload).all(is_done)

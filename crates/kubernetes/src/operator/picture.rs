@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde_json::Value;
+use weir_observe::Verdict;
 use weir_plan::{PipelineId, Signal};
 
 use super::layout::Workload;
@@ -28,8 +29,8 @@ pub(crate) struct Picture {
     pub(crate) pods: Vec<PodState>,
     /// What the nodes said last, by the names of their pods.
     pub(crate) answers: BTreeMap<String, Answer>,
-    /// What became of the data of the last minutes.
-    pub(crate) flow: BTreeMap<PipelineId, super::flow::Amounts>,
+    /// What is wrong with how data flows.
+    pub(crate) flow: BTreeMap<PipelineId, super::flow::Flow>,
     /// The configuration that the nodes have, packed as it was written last; empty if they have none.
     pub(crate) previous: Arc<[u8]>,
     pub(crate) apis: Apis,
@@ -108,13 +109,14 @@ pub(crate) struct Answer {
     pub(crate) error: Option<String>,
     /// What it does; nothing if it does not say.
     pub(crate) roles: Option<Vec<String>>,
-    /// Clients that are connected.
-    pub(crate) connections: u64,
-    /// Items that it has and that no backend has.
-    pub(crate) owed: u64,
-    /// What of it waits for a backend that takes data, in bytes: another process would help there.
+    /// Whether clients are connected.
+    pub(crate) has_clients: bool,
+    /// Whether it has items that no backend has.
+    pub(crate) owes: bool,
+    /// What of them waits for a backend that takes data, in bytes: another process would help there.
     pub(crate) waiting_bytes: u64,
-    pub(crate) pipelines: BTreeMap<PipelineId, Books>,
+    /// How data flows.
+    pub(crate) pipelines: BTreeMap<PipelineId, Verdict>,
 }
 
 impl Answer {
@@ -127,16 +129,6 @@ impl Answer {
     pub(crate) fn has_no_role(&self) -> bool {
         self.roles.as_ref().is_some_and(Vec::is_empty)
     }
-}
-
-/// Items of a pipeline on a node, since its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Books {
-    pub(crate) delivered: u64,
-    /// Given up here.
-    pub(crate) dropped: u64,
-    /// Refused by the backend for good.
-    pub(crate) rejected: u64,
 }
 
 /// The page of a node, as far as it is read: later versions may say more.
@@ -154,13 +146,10 @@ struct NodePage {
 #[serde(default)]
 struct PipelineOfPage {
     pipeline: String,
-    delivered: u64,
-    /// By reasons.
-    dropped: BTreeMap<String, u64>,
-    rejected: BTreeMap<String, u64>,
     pending: u64,
     pending_bytes: u64,
     backend: BackendOfPage,
+    verdict: Verdict,
 }
 
 #[derive(Default, Deserialize)]
@@ -171,18 +160,13 @@ struct BackendOfPage {
 
 impl From<NodePage> for Answer {
     fn from(NodePage { revision, error, roles, connections, pipelines }: NodePage) -> Self {
-        let sum =
-            |by_reason: &BTreeMap<String, u64>| by_reason.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
-        let owed = pipelines.iter().fold(0, |sum: u64, of| sum.saturating_add(of.pending));
+        let owes = pipelines.iter().any(|of| of.pending > 0);
         let is_well = |of: &&PipelineOfPage| of.backend.state == "ok";
         let bytes = pipelines.iter().filter(is_well).map(|of| of.pending_bytes);
         let waiting_bytes = bytes.fold(0, u64::saturating_add);
-        let books = pipelines.iter().filter_map(|of| {
-            let (dropped, rejected) = (sum(&of.dropped), sum(&of.rejected));
-            Some((of.pipeline.parse().ok()?, Books { delivered: of.delivered, dropped, rejected }))
-        });
-        let pipelines = books.collect();
-        Self { revision, error, roles, connections, owed, waiting_bytes, pipelines }
+        let verdicts = pipelines.into_iter().filter_map(|of| Some((of.pipeline.parse().ok()?, of.verdict)));
+        let pipelines = verdicts.collect();
+        Self { revision, error, roles, has_clients: connections > 0, owes, waiting_bytes, pipelines }
     }
 }
 

@@ -3,11 +3,14 @@
 //! There are no controllers: nobody makes pods of the DaemonSet, and nobody collects what has no owner.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use weir_kubernetes::operator::{Options, Ports, Scale, run};
@@ -177,6 +180,7 @@ pub(crate) async fn pipelines_become_what_nodes_run(cluster: &Cluster) {
     what_is_left_is_taken_over_or_removed(cluster).await;
     what_is_changed_is_changed_back(cluster).await;
     statuses_and_events_tell_the_story(cluster, &shop).await;
+    what_nodes_say_is_in_the_status(cluster, &shop).await;
     another_takes_over(cluster, operator).await;
 }
 
@@ -309,4 +313,88 @@ async fn everything_goes_with_the_last_pipeline(cluster: &Cluster) {
     is_gone(cluster, role).await;
     let class = "/apis/scheduling.k8s.io/v1/priorityclasses/telemetry-priority-class-high";
     assert!(found(cluster, class).await.is_some());
+}
+
+/// A node that says what it is told to say, at an address of its own.
+struct Node {
+    says: Arc<Mutex<Value>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Node {
+    async fn start(cluster: &Cluster, name: &str) -> Self {
+        let [a, b, c] = [(); 3].map(|()| fastrand::u8(1..255));
+        let ip = format!("127.{a}.{b}.{c}");
+        let listener = TcpListener::bind((ip.as_str(), 8888)).await.unwrap();
+        let says: Arc<Mutex<Value>> = Arc::default();
+        let told = Arc::clone(&says);
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let body = told.lock().unwrap().to_string();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                // The question is read as far as it has arrived: whoever asks waits for the answer.
+                let _ = stream.read(&mut [0; 1024]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let pods = format!("{NAMESPACE}/pods");
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "labels": { "app.kubernetes.io/name": "telemetry-otlp-gateway" } },
+            "spec": { "nodeName": name, "containers": [{ "name": "collector", "image": "weir:1" }] },
+        });
+        cluster.send(Method::POST, &pods, Some(&pod)).await.ok();
+        let status = json!({ "status": { "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }] } });
+        cluster.send(Method::PATCH, &format!("{pods}/{name}/status"), Some(&status)).await.ok();
+        Self { says, task }
+    }
+
+    /// From now on it says this of the pipeline `shop`.
+    fn says(&self, trouble: Value) {
+        let verdict = json!({ "roles": { "gateway": true, "agent": false }, "delivers": true, "trouble": trouble });
+        let shop = json!({ "pipeline": "traces/shop", "delivered": 7, "verdict": verdict });
+        *self.says.lock().unwrap() = json!({ "revision": null, "error": null, "pipelines": [shop] });
+    }
+}
+
+async fn what_nodes_say_is_in_the_status(cluster: &Cluster, shop: &Value) {
+    let nodes = [Node::start(cluster, "a").await, Node::start(cluster, "b").await];
+    nodes.iter().for_each(|node| node.says(Value::Null));
+    has_reason(cluster, &path(shop), "TelemetryFlowHealthy", "FlowHealthy").await;
+    let trouble = json!({
+        "state": "some_dropped", "since": 1_790_000_000, "amounts": { "delivered": 700, "rejected": 300 },
+        "kept": { "items": 5, "bytes": 5000, "room_bytes": 1024 }, "words": "400: no",
+    });
+    nodes[0].says(trouble.clone());
+    let condition = has_reason(cluster, &path(shop), "TelemetryFlowHealthy", "GatewaySomeTelemetryDataDropped").await;
+    let message = condition["message"].as_str().unwrap();
+    assert!(
+        message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."),
+        "{message}"
+    );
+    has_reason(cluster, TELEMETRY, "TraceComponentsHealthy", "GatewaySomeTelemetryDataDropped").await;
+    assert_eq!(found(cluster, TELEMETRY).await.unwrap()["status"]["state"], "Warning");
+    let mut throttled = trouble;
+    throttled["state"] = "throttling".into();
+    nodes[0].says(throttled);
+    has_reason(cluster, &path(shop), "TelemetryFlowHealthy", "GatewayThrottling").await;
+    nodes[0].says(Value::Null);
+    has_reason(cluster, &path(shop), "TelemetryFlowHealthy", "FlowHealthy").await;
+    eventually("each change is an event", || async {
+        let events = found(cluster, "/apis/events.k8s.io/v1/namespaces/default/events").await?;
+        let all = events["items"].as_array()?.clone();
+        let told = |reason: &str| all.iter().any(|it| it["reason"] == reason && it["action"] == "TelemetryFlowHealthy");
+        ["GatewaySomeTelemetryDataDropped", "GatewayThrottling", "FlowHealthy"].into_iter().all(told).then_some(())
+    })
+    .await;
+    for name in ["a", "b"] {
+        cluster.send(Method::DELETE, &format!("{NAMESPACE}/pods/{name}?gracePeriodSeconds=0"), None).await.ok();
+    }
 }

@@ -8,12 +8,16 @@ use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_kubernetes::node::Roles;
+use weir_observe::Verdict;
+
+use crate::health::Verdicts;
 
 /// `/node`.
 #[derive(Debug, Clone)]
 pub(super) struct NodePage {
     roles: Roles,
     revision: Arc<RwLock<Option<String>>>,
+    verdicts: Verdicts,
 }
 
 #[derive(Serialize)]
@@ -29,7 +33,7 @@ struct Told<'a> {
     pipelines: Vec<Books<'a>>,
 }
 
-/// Items since the start.
+/// Items since the start, and what is known of how they flow.
 #[derive(Serialize)]
 struct Books<'a> {
     pipeline: String,
@@ -41,6 +45,7 @@ struct Books<'a> {
     /// What of it waits, in memory or on the disk.
     pending_bytes: u64,
     backend: Backend<'a>,
+    verdict: Verdict,
 }
 
 /// What the backend does with what it is sent.
@@ -53,7 +58,12 @@ struct Backend<'a> {
 
 impl NodePage {
     pub(super) fn new(roles: Roles) -> Self {
-        Self { roles, revision: Arc::default() }
+        Self { roles, revision: Arc::default(), verdicts: Verdicts::default() }
+    }
+
+    /// The same page with these verdicts.
+    pub(super) fn showing(&self, verdicts: &Verdicts) -> Self {
+        Self { verdicts: verdicts.clone(), ..self.clone() }
     }
 
     /// This one runs from now on.
@@ -78,6 +88,7 @@ impl Page for NodePage {
                 code: &pipeline.backend.code,
                 message: &pipeline.backend.message,
             },
+            verdict: self.verdicts.of(&pipeline.id),
         });
         let told = Told {
             revision: revision.as_deref(),

@@ -50,6 +50,8 @@ mod fluent_bit_text;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod ingest_security;
 #[cfg(test)]
 mod isolation;

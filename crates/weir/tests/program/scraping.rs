@@ -26,7 +26,7 @@ use weir_testkit::{eventually, http, in_time};
 use crate::process::{Weir, command, manifest, run};
 
 /// A target on a loopback address; ends with the value.
-struct Target {
+pub(crate) struct Target {
     address: SocketAddr,
     hits: Arc<AtomicUsize>,
     task: JoinHandle<()>,
@@ -40,7 +40,7 @@ impl Drop for Target {
 
 impl Target {
     /// Answers request number n (from 0) with this page, one request on each connection.
-    async fn start(tls: Option<TlsAcceptor>, page: fn(usize) -> String) -> Self {
+    pub(crate) async fn start(tls: Option<TlsAcceptor>, page: fn(usize) -> String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, hits) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&hits);
@@ -63,7 +63,7 @@ impl Target {
         Self { address, hits, task }
     }
 
-    fn url(&self, scheme: &str) -> String {
+    pub(crate) fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}/metrics", self.address)
     }
 }
@@ -92,7 +92,7 @@ async fn serve(
 }
 
 /// A MetricPipeline that scrapes these.
-fn scraping(name: &str, backend: SocketAddr, urls: &[String]) -> String {
+pub(crate) fn scraping(name: &str, backend: SocketAddr, urls: &[String]) -> String {
     let targets = format!("name: {name}\n  annotations: {{weir.dev/static-targets: \"{}\"}}", urls.join(", "));
     manifest(name, backend)
         .replace("TracePipeline", "MetricPipeline")
@@ -100,7 +100,7 @@ fn scraping(name: &str, backend: SocketAddr, urls: &[String]) -> String {
         .replace("spec:\n", "spec:\n  input: {prometheus: {enabled: true}}\n")
 }
 
-fn every(interval: &str) -> String {
+pub(crate) fn every(interval: &str) -> String {
     format!(
         "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {{name: default}}\n\
          spec: {{metric: {{prometheus: {{collectionInterval: {interval}}}}}}}\n"

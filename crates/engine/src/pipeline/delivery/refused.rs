@@ -63,6 +63,9 @@ impl Delivery {
         if refusal.about == About::Size {
             self.learn_size(bytes, &refusal.message, now);
         }
+        if refusal.about != About::Size {
+            Stats::add(&self.parts.stats.refused_items, answered.batch.items());
+        }
         let step = self.suspect(&mut answered, Some(refusal.about), Some(about));
         if self.pace.took_nothing_since(answered.sent) {
             self.judge(&refusal, step, answered.batch.suspicion.has_own_proof(), now);

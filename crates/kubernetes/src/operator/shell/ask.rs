@@ -21,7 +21,7 @@ use crate::operator::names::METRICS_PORT;
 use crate::operator::picture::{Answer, PodState};
 
 /// Between two rounds.
-const EVERY: Duration = Duration::from_secs(15);
+const EVERY: Duration = Duration::from_secs(10);
 /// A node that takes longer has not answered in this round.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
@@ -42,10 +42,13 @@ pub(super) async fn every_node(world: Arc<World>, leadership: Leadership, option
         let pods: Vec<_> =
             world.look(|seen| seen.pods.values().map(|pod| (pod.name.clone(), pod.ip.clone())).collect());
         let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip).await?)) });
-        let answers: BTreeMap<_, _> = answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        let mut answers: BTreeMap<_, _> =
+            answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
         if let Some(pending) = &options.pending {
             pending.set(&options.namespace, world.look(|seen| waiting(&seen.pods, &answers)));
         }
+        // Nothing is decided by it.
+        answers.values_mut().for_each(|answer| answer.waiting_bytes = 0);
         world.see_whether(|seen| seen.answer(answers));
     }
 }
@@ -110,7 +113,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    use crate::operator::picture::Books;
+    use weir_observe::State;
 
     use super::*;
 
@@ -131,13 +134,16 @@ mod tests {
     #[tokio::test]
     async fn answers_are_read_and_bounded() {
         let body = r#"{"revision":"ab","error":null,"later":1,"pipelines":[
-            {"pipeline":"traces/shop","delivered":3,"dropped":{"full":1,"old":1},"rejected":{"400":5}},
+            {"pipeline":"traces/shop","delivered":3,"verdict":{"roles":{"gateway":true,"agent":false},"delivers":true,
+                "trouble":{"state":"some_dropped","since":7,"amounts":{"rejected":5},"kept":{"items":1}}}},
+            {"pipeline":"traces/other","delivered":3},
             {"pipeline":"of/others","delivered":3}]}"#;
         let got = served(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await.unwrap();
         let answer: Answer = serde_json::from_slice(&got).unwrap();
-        let books = Books { delivered: 3, dropped: 2, rejected: 5 };
-        let expected = BTreeMap::from([("traces/shop".parse().unwrap(), books)]);
-        assert_eq!((answer.revision.as_deref(), answer.pipelines), (Some("ab"), expected));
+        let states: Vec<_> = answer.pipelines.iter().map(|(id, of)| (id.to_string(), of.state())).collect();
+        let expected = [("traces/other".to_owned(), State::Healthy), ("traces/shop".to_owned(), State::SomeDropped)];
+        assert_eq!((answer.revision.as_deref(), states.as_slice()), (Some("ab"), expected.as_slice()));
+        assert_eq!(answer.pipelines[&"traces/shop".parse().unwrap()].trouble.as_ref().unwrap().amounts.rejected, 5);
         assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n".to_owned()).await.is_err());
         let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_BYTES + 1));
         assert!(served(endless).await.is_err());

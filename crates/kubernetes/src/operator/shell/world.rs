@@ -6,11 +6,10 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use weir_plan::PipelineId;
 
 use crate::operator::decide::Status;
-use crate::operator::flow::Flow;
+use crate::operator::flow::Said;
 use crate::operator::layout::Workload;
 use crate::operator::object::{ObjectKey, name, text};
 use crate::operator::picture::{Answer, Apis, Picture, PodState, SecretName, SecretState, WorkloadStatus};
@@ -32,7 +31,7 @@ pub(super) struct Seen {
     pub(super) workloads: BTreeMap<Workload, WorkloadStatus>,
     pub(super) pods: BTreeMap<String, PodState>,
     pub(super) answers: BTreeMap<String, Answer>,
-    pub(super) flow: Flow,
+    pub(super) said: Said,
     /// Objects that were made, and what says whether somebody changed them.
     pub(super) made: BTreeMap<ObjectKey, Mark>,
     pub(super) apis: Option<Apis>,
@@ -137,7 +136,7 @@ impl Seen {
             workloads: self.workloads.clone(),
             pods: self.pods.values().cloned().collect(),
             answers: self.answers.clone(),
-            flow: self.flow.amounts(),
+            flow: self.said.flows().clone(),
             previous,
             apis: self.apis.unwrap_or_default(),
             idle_since,
@@ -146,12 +145,8 @@ impl Seen {
 
     /// Takes the answers of one round. Returns whether they say anything else than those before.
     pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
-        let Self { flow, pods, .. } = self;
-        let before = flow.amounts();
-        flow.take(Instant::now(), &answers, |pod| pods.contains_key(pod));
-        // The books are in the flow.
-        answers.values_mut().for_each(|answer| answer.pipelines.clear());
-        let changes = flow.amounts() != before || self.answers != answers;
+        let Self { said, pods, .. } = self;
+        let changes = said.take(&mut answers, |pod| pods.contains_key(pod)) || self.answers != answers;
         self.answers = answers;
         changes
     }

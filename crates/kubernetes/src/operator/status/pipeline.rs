@@ -1,9 +1,10 @@
 //! The conditions of a pipeline.
 
+use weir_observe::{State, amount, message};
 use weir_plan::Signal;
 
 use super::condition::{Condition, Met};
-use crate::operator::flow::{Amounts, about};
+use crate::operator::flow::{Flow, Found};
 use crate::operator::picture::{items_of, kind_of};
 use crate::operator::verdict::{Finding, Needs};
 use crate::operator::workload::{Health, Standing};
@@ -25,7 +26,8 @@ pub(crate) struct Standings<'a> {
     pub(crate) finding: Option<&'a Finding>,
     pub(crate) gateway: &'a Health,
     pub(crate) agent: &'a Health,
-    pub(crate) amounts: Option<Amounts>,
+    /// What is wrong with how data flows, if anything is.
+    pub(crate) flow: Option<&'a Flow>,
     /// Whether any node said how it is.
     pub(crate) is_probed: bool,
 }
@@ -130,26 +132,60 @@ impl Standings<'_> {
                 "Could not determine the health of the telemetry flow because no Pod of the DaemonSet answers";
             return Condition::new(FLOW, Met::Unknown, reason, message);
         }
-        let Amounts { delivered, lost } = self.amounts.unwrap_or_default();
-        if lost == 0 {
-            return Condition::new(FLOW, Met::True, "FlowHealthy", "No problems detected in the telemetry flow");
+        match self.flow.and_then(|flow| self.first(flow)) {
+            None => Condition::new(FLOW, Met::True, "FlowHealthy", "No problems detected in the telemetry flow"),
+            Some((found, of_agent)) => self.trouble(found, of_agent),
         }
-        let lost = about(lost);
-        if delivered == 0 {
-            let reason = by_part("GatewayAllTelemetryDataDropped", "AgentAllTelemetryDataDropped");
-            let message = format!(
-                "Backend is not reachable or rejecting {items}. All {items} are dropped in {part}: {lost} in the last 5 \
-                 minutes. {GUIDE}"
-            );
-            return Condition::new(FLOW, Met::False, reason, message);
+    }
+
+    /// The trouble that counts, as the published order has it, and whether it is the agent's.
+    fn first<'b>(&self, flow: &'b Flow) -> Option<(&'b Found, bool)> {
+        let of_gateway = flow.gateway.as_ref().map(|found| (found, false));
+        let of_agent = flow.agent.as_ref().map(|found| (found, true));
+        match (self.signal, of_gateway, of_agent) {
+            // Of logs, the worse counts, and of two alike the agent's.
+            (Signal::Logs, Some(gateway), Some(agent)) if gateway.0.state > agent.0.state => Some(gateway),
+            (Signal::Logs, gateway, agent) => agent.or(gateway),
+            (Signal::Traces | Signal::Metrics, gateway, agent) => gateway.or(agent),
         }
-        let reason = by_part("GatewaySomeTelemetryDataDropped", "AgentSomeTelemetryDataDropped");
-        let message = format!(
-            "Backend is reachable, but rejecting {items}. Some {items} are dropped in {part}: {lost} in the last 5 \
-             minutes, while {} were delivered. {GUIDE}",
-            about(delivered)
-        );
-        Condition::new(FLOW, Met::False, reason, message)
+    }
+
+    fn trouble(&self, found: &Found, of_agent: bool) -> Condition {
+        let Found { state, trouble, nodes, of } = found;
+        let (reason, about) = self.reason(*state, of_agent);
+        let message = message(trouble, items_of(self.signal));
+        let on = match (*nodes, *of) {
+            (_, 1) => String::new(),
+            (nodes, of) if nodes == of => " On all nodes.".to_owned(),
+            (1, _) => " On 1 node.".to_owned(),
+            (nodes, _) => format!(" On {} nodes.", amount(nodes as u64)),
+        };
+        Condition::new(FLOW, Met::False, reason, format!("{about} {message}{on} {GUIDE}"))
+    }
+
+    /// The published reason of a trouble, and what it says: alerts of users name it.
+    fn reason(&self, state: State, of_agent: bool) -> (&'static str, String) {
+        let (items, fluent_bit) = (items_of(self.signal), self.needs.fluent_bit);
+        let by_part = |of_gateway, reason| if of_agent { reason } else { of_gateway };
+        let all = by_part("GatewayAllTelemetryDataDropped", "AgentAllTelemetryDataDropped");
+        let some = by_part("GatewaySomeTelemetryDataDropped", "AgentSomeTelemetryDataDropped");
+        let not_taken = || format!("Backend is not reachable or rejecting {items}.");
+        match state {
+            State::Healthy => ("FlowHealthy", String::new()),
+            State::AllDropped => (all, not_taken()),
+            State::NothingDelivered if fluent_bit => ("AgentNoLogsDelivered", not_taken()),
+            State::NothingDelivered => (all, not_taken()),
+            State::SomeDropped => (some, format!("Backend is reachable, but rejecting {items}.")),
+            State::Throttling => {
+                ("GatewayThrottling", format!("OTLP Gateway is unable to receive {items} at current rate."))
+            }
+            State::BufferFilling if fluent_bit => {
+                ("AgentBufferFillingUp", "Incoming log rate exceeds export rate.".to_owned())
+            }
+            State::BufferFilling => {
+                (some, format!("Backend takes {items} slower than they arrive, or not on all nodes."))
+            }
+        }
     }
 
     /// Which part of the nodes the data passes first, as the published reasons have it: whether the agent, and its name.

@@ -69,7 +69,7 @@ fn say(cluster: &mut Cluster, workload: Workload, roles: &[&str], owed: u64) {
         cluster.picture.pods.retain(|pod| pod.name != name);
         cluster.picture.pods.push(PodState { name: name.clone(), workload, ready: true, ..PodState::default() });
         let roles = Some(roles.iter().map(|role| (*role).to_owned()).collect());
-        let answer = Answer { revision: Some(revision.clone()), roles, owed, ..Answer::default() };
+        let answer = Answer { revision: Some(revision.clone()), roles, owes: owed > 0, ..Answer::default() };
         cluster.picture.answers.insert(name, answer);
     }
     cluster.picture.workloads.insert(workload, settled(2));
@@ -353,10 +353,10 @@ fn replicas_that_nobody_asks_for_are_left_alone_until_they_have_no_clients_and_o
     say(&mut cluster, Workload::Node, &["gateway", "logs", "metrics"], 0);
     check(&cluster.decide(), false, false);
     let name = format!("{STATEFUL}-0");
-    cluster.picture.answers.get_mut(&name).unwrap().connections = 1;
+    cluster.picture.answers.get_mut(&name).unwrap().has_clients = true;
     check(&cluster.decide(), false, true);
     let answer = cluster.picture.answers.get_mut(&name).unwrap();
-    (answer.connections, answer.owed) = (0, 1);
+    (answer.has_clients, answer.owes) = (false, true);
     check(&cluster.decide(), false, true);
     cluster.options.scale = of(Some(replicas(false)), false);
     let decision = cluster.decide();

@@ -5,7 +5,9 @@ use serde_json::json;
 use time_of_certificate::{day, expired};
 
 use super::*;
-use crate::operator::flow::Amounts;
+use weir_observe::{Amounts, Kept, Roles, State, Trouble, Verdict};
+
+use crate::operator::flow::Flow;
 
 /// Certificates and the days they end on.
 mod time_of_certificate {
@@ -268,31 +270,142 @@ fn conditions_depend_on_the_kind_and_its_inputs() {
     }
 }
 
+/// What a node says of a pipeline.
+fn says(state: State, gateway: bool, agent: bool) -> Verdict {
+    let amounts =
+        Amounts { delivered: 800, rejected: 200, refused: 900, requests: 100, turned_away: 20, ..Amounts::default() };
+    let kept = Kept {
+        items: 1234,
+        bytes: 5 << 20,
+        room_bytes: 10 << 30,
+        room_seconds: Some(86_400),
+        full_in_seconds: Some(7300),
+    };
+    let amounts = if state == State::SomeDropped { amounts } else { Amounts { rejected: 0, ..amounts } };
+    let trouble = Trouble { state, since: 1_790_000_000, amounts, kept, words: "503: overloaded".to_owned() };
+    Verdict { roles: Roles { gateway, agent }, delivers: !state.is_idle(), trouble: Some(Box::new(trouble)) }
+}
+
+fn of_fluent_bit() -> Value {
+    json!({ "output": { "http": { "host": { "value": "backend" } } } })
+}
+
+/// The condition of a pipeline of which one node says this.
+fn flow(signal: Signal, spec: Value, verdicts: &[Verdict]) -> (String, String) {
+    let mut cluster = Cluster::new();
+    let id = PipelineId::new(signal, "shop");
+    let flow = Flow::of(&verdicts.iter().collect::<Vec<_>>());
+    cluster.pipeline(signal, "shop", spec).picture.flow = BTreeMap::from([(id, flow)]);
+    let decision = cluster.decide();
+    let (status, reason, message) = condition(&decision, "shop", "TelemetryFlowHealthy");
+    (format!("{status} {reason}"), message)
+}
+
+/// Every published reason, for each kind and part.
 #[test]
-fn the_flow_is_what_the_books_say() {
-    let some = |delivered, lost| Some(Amounts { delivered, lost });
+fn what_nodes_find_has_the_published_reasons() {
+    use State::{AllDropped, BufferFilling, NothingDelivered, SomeDropped, Throttling};
+    let spec = || json!({ "output": otlp("http://backend:4317") });
     let cases = [
-        (None, "True FlowHealthy", "No problems"),
-        (some(10, 0), "True FlowHealthy", "No problems"),
-        (some(0, 1234), "False GatewayAllTelemetryDataDropped", "about 1,200 in the last 5 minutes"),
-        (some(50, 3), "False GatewaySomeTelemetryDataDropped", "3 in the last 5 minutes, while 50 were delivered"),
+        (Signal::Traces, AllDropped, true, false, "GatewayAllTelemetryDataDropped"),
+        (Signal::Traces, NothingDelivered, true, false, "GatewayAllTelemetryDataDropped"),
+        (Signal::Traces, SomeDropped, true, false, "GatewaySomeTelemetryDataDropped"),
+        (Signal::Traces, BufferFilling, true, false, "GatewaySomeTelemetryDataDropped"),
+        (Signal::Traces, Throttling, true, false, "GatewayThrottling"),
+        (Signal::Metrics, AllDropped, true, true, "GatewayAllTelemetryDataDropped"),
+        (Signal::Metrics, SomeDropped, false, true, "AgentSomeTelemetryDataDropped"),
+        (Signal::Metrics, AllDropped, false, true, "AgentAllTelemetryDataDropped"),
+        (Signal::Metrics, Throttling, true, true, "GatewayThrottling"),
+        (Signal::Logs, AllDropped, true, true, "AgentAllTelemetryDataDropped"),
+        (Signal::Logs, AllDropped, true, false, "GatewayAllTelemetryDataDropped"),
+        (Signal::Logs, NothingDelivered, false, true, "AgentAllTelemetryDataDropped"),
+        (Signal::Logs, SomeDropped, true, false, "GatewaySomeTelemetryDataDropped"),
+        (Signal::Logs, BufferFilling, false, true, "AgentSomeTelemetryDataDropped"),
+        (Signal::Logs, Throttling, true, true, "GatewayThrottling"),
     ];
-    for (amounts, expected, part) in cases {
-        let mut cluster = Cluster::new();
-        cluster.trace("shop").picture.flow =
-            amounts.map(|amounts| (PipelineId::new(Signal::Traces, "shop"), amounts)).into_iter().collect();
-        let decision = cluster.decide();
-        assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), expected);
-        let (.., message) = condition(&decision, "shop", "TelemetryFlowHealthy");
-        assert!(message.contains(part), "{message}");
+    for (signal, state, gateway, agent, reason) in cases {
+        let (said, message) = flow(signal, spec(), &[says(state, gateway, agent)]);
+        assert_eq!(said, format!("False {reason}"), "{signal:?} {state:?}: {message}");
+        assert!(message.contains("2026-09-21T14:13:20Z"), "{message}");
     }
+    let of_fluent_bit_cases = [
+        (AllDropped, "AgentAllTelemetryDataDropped"),
+        (SomeDropped, "AgentSomeTelemetryDataDropped"),
+        (NothingDelivered, "AgentNoLogsDelivered"),
+        (BufferFilling, "AgentBufferFillingUp"),
+    ];
+    for (state, reason) in of_fluent_bit_cases {
+        let (said, message) = flow(Signal::Logs, of_fluent_bit(), &[says(state, false, true)]);
+        assert_eq!(said, format!("False {reason}"), "{message}");
+    }
+    assert_eq!(flow(Signal::Traces, spec(), &[]).0, "True FlowHealthy");
     let mut silent = Cluster::new();
     silent.trace("shop").picture.answers.clear();
     assert_eq!(brief(&silent.decide(), "shop", "TelemetryFlowHealthy"), "Unknown GatewayProbingFailed");
-    let mut logs = Cluster::new();
-    logs.pipeline(Signal::Logs, "shop", json!({ "output": otlp("http://b:4317") }));
-    logs.picture.flow = BTreeMap::from([(PipelineId::new(Signal::Logs, "shop"), Amounts { delivered: 0, lost: 7 })]);
-    assert_eq!(brief(&logs.decide(), "shop", "TelemetryFlowHealthy"), "False AgentAllTelemetryDataDropped");
+}
+
+/// Of several troubles on different nodes, the published order decides.
+#[test]
+fn the_published_order_of_reasons() {
+    use State::{AllDropped, BufferFilling, NothingDelivered, SomeDropped, Throttling};
+    let spec = || json!({ "output": otlp("http://backend:4317") });
+    let of = |signal, spec, verdicts: &[(State, bool, bool)]| {
+        let verdicts: Vec<_> = verdicts.iter().map(|(state, gateway, agent)| says(*state, *gateway, *agent)).collect();
+        flow(signal, spec, &verdicts).0
+    };
+    let (gateway, agent) = ((true, false), (false, true));
+    let at = |state, (gateway, agent)| (state, gateway, agent);
+    let traces = |states: [State; 2]| of(Signal::Traces, spec(), &states.map(|state| at(state, gateway)));
+    assert_eq!(traces([SomeDropped, Throttling]), "False GatewaySomeTelemetryDataDropped");
+    assert_eq!(traces([NothingDelivered, AllDropped]), "False GatewayAllTelemetryDataDropped");
+    assert_eq!(traces([SomeDropped, AllDropped]), "False GatewaySomeTelemetryDataDropped", "a node delivers");
+    let metrics = |one, other| of(Signal::Metrics, spec(), &[at(one, gateway), at(other, agent)]);
+    assert_eq!(metrics(SomeDropped, AllDropped), "False GatewaySomeTelemetryDataDropped");
+    assert_eq!(metrics(Throttling, SomeDropped), "False GatewayThrottling");
+    let logs = |one, other| of(Signal::Logs, spec(), &[at(one, gateway), at(other, agent)]);
+    assert_eq!(logs(SomeDropped, SomeDropped), "False AgentSomeTelemetryDataDropped");
+    assert_eq!(logs(AllDropped, NothingDelivered), "False GatewayAllTelemetryDataDropped");
+    assert_eq!(logs(Throttling, SomeDropped), "False AgentSomeTelemetryDataDropped");
+    let fluent_bit = |states: [State; 2]| of(Signal::Logs, of_fluent_bit(), &states.map(|state| at(state, agent)));
+    assert_eq!(fluent_bit([BufferFilling, SomeDropped]), "False AgentSomeTelemetryDataDropped");
+    assert_eq!(fluent_bit([NothingDelivered, BufferFilling]), "False AgentBufferFillingUp", "a node delivers");
+}
+
+#[test]
+fn what_is_said_of_a_trouble() {
+    let spec = || json!({ "output": otlp("http://backend:4317") });
+    let (_, message) = flow(Signal::Traces, spec(), &[says(State::NothingDelivered, true, false)]);
+    let expected = "Backend is not reachable or rejecting spans. No spans were delivered since 2026-09-21T14:13:20Z. Nothing \
+                    is lost: spans that are refused are sent again. At least 1,000 spans (5 MiB) are kept until they are 10 \
+                    GiB or 24 h old, at this rate in about 2 hours. The backend: 503: overloaded. Mend the backend, or the \
+                    way to it: what is kept is delivered then. See docs/kubernetes.md#conditions";
+    assert_eq!(message, expected);
+    let healthy = Verdict { delivers: true, ..Verdict::default() };
+    let (_, message) = flow(Signal::Traces, spec(), &[says(State::SomeDropped, true, false), healthy]);
+    assert!(message.contains("At least 20 % of the spans were lost since"), "{message}");
+    assert!(
+        message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."),
+        "{message}"
+    );
+}
+
+/// Amounts that grow are no news.
+#[test]
+fn a_status_is_not_written_in_each_round() {
+    let mut cluster = Cluster::new();
+    cluster.trace("shop");
+    let mut written = 0;
+    for round in 1..=1000 {
+        let mut verdict = says(State::SomeDropped, true, false);
+        let trouble = verdict.trouble.as_mut().unwrap();
+        (trouble.amounts.delivered, trouble.amounts.rejected) = (1000 * round, 300 * round);
+        (trouble.kept.items, trouble.kept.full_in_seconds) = (100 + round % 7, Some(7300 + round % 60));
+        cluster.picture.flow = BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Flow::of(&[&verdict]))]);
+        let decision = cluster.settle();
+        written += decision.statuses.len();
+        assert_eq!(decision.events.len(), usize::from(round == 1) * 2, "at the beginning, and not again");
+    }
+    assert!((2..=12).contains(&written), "{written}");
 }
 
 #[test]

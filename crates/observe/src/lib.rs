@@ -1,0 +1,31 @@
+//! The self monitor: whether data flows, and if not, how much is affected, since when, why, and what to do.
+//!
+//! Every few seconds, whoever has the figures of an engine hands the [`Monitor`] a [`Look`] at each pipeline, with the
+//! time. It answers with a [`Verdict`] for each, and with those that are others than before. Verdicts are small: a node
+//! tells them to whoever sums up a cluster.
+//!
+//! It is pure: it reads no clock, and knows neither the engine nor sockets, nor what a verdict is called elsewhere (the
+//! conditions of Kubernetes have names of their own).
+//!
+//! Invariants:
+//! - **OBSERVE-1** A trouble that lasts is told within six looks, and its end within nine: 30 s and 45 s.
+//! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that.
+//! - **OBSERVE-3** A trouble has a share and an amount: single items are none, however few or many there are.
+//! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do.
+//! - **OBSERVE-5** What is remembered of a pipeline has a fixed size.
+
+#![forbid(unsafe_code)]
+
+mod look;
+mod monitor;
+mod pipeline;
+mod say;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use look::{Backend, Clients, Input, Inputs, Look, Moment, Waiting};
+pub use monitor::{Change, Monitor};
+pub use pipeline::Rhythm;
+pub use say::{amount, message, when};
+pub use verdict::{Amounts, Kept, Roles, State, Trouble, Verdict};

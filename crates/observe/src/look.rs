@@ -1,0 +1,104 @@
+//! What is seen of a pipeline at one time.
+
+use std::time::Duration;
+
+/// When it is seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Time that never goes back, from any beginning.
+    pub since_start: Duration,
+    /// What the clock on the wall says, in seconds since the Unix epoch. Nothing is decided by it.
+    pub unix_seconds: u64,
+}
+
+/// A pipeline as it is seen. Counts are of items, since the start of the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Taken over.
+    pub accepted: u64,
+    /// Taken by the backend.
+    pub delivered: u64,
+    /// Given up here.
+    pub dropped: u64,
+    /// Refused by the backend for good.
+    pub rejected: u64,
+    /// In requests that the backend refused without asking for another attempt. An item counts each time.
+    pub refused: u64,
+    /// What waits.
+    pub waiting: Waiting,
+    /// What the backend does with what it is sent.
+    pub backend: Backend,
+    /// Those who send.
+    pub clients: Clients,
+    /// Where its data comes from.
+    pub inputs: Inputs,
+}
+
+/// What the backend has not taken, now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Items.
+    pub items: u64,
+    /// Bytes, as far as they count for the limit.
+    pub bytes: u64,
+    /// What these bytes may come to.
+    pub room_bytes: u64,
+    /// How long an item may wait, if that is limited.
+    pub room_time: Option<Duration>,
+    /// Since when the oldest waits.
+    pub oldest: Duration,
+}
+
+/// What a backend does with what it is sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// It takes data, or was sent none.
+    #[default]
+    Takes,
+    /// It asks to try again, in these words.
+    AsksForTime(String),
+    /// It cannot be reached or does not answer, in these words.
+    IsAway(String),
+    /// It refuses everything and does not ask for another attempt, in these words.
+    Refuses(String),
+}
+
+impl Backend {
+    /// Its words, or those of whoever could not reach it.
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Self::Takes => "",
+            Self::AsksForTime(words) | Self::IsAway(words) | Self::Refuses(words) => words,
+        }
+    }
+}
+
+/// Requests of clients of the pipeline's signal, since the start of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clients {
+    /// All of them.
+    pub requests: u64,
+    /// Those that were asked to come again, for lack of room.
+    pub turned_away: u64,
+}
+
+/// Where the data of a pipeline may come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// From clients, by way of the gateway.
+    pub pushed: Input,
+    /// From an agent, which reads or fetches it.
+    pub collected: Input,
+}
+
+/// What comes from an input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Input {
+    /// The pipeline does not take from it.
+    #[default]
+    Off,
+    /// So much, since the start of the process.
+    Counted(u64),
+    /// Something, whenever it is looked at.
+    Steady,
+}

@@ -1,0 +1,323 @@
+//! One pipeline: when it is in trouble, and when that is over.
+//!
+//! Each trouble is true or not at a look. It is told as long as it was true within the last looks ([`Rhythm::hold`]), and
+//! the worst of those that are told counts. Nothing else is remembered of states.
+
+use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
+use std::time::Duration;
+
+use crate::look::{Backend, Input, Look, Moment, Waiting};
+use crate::verdict::{Amounts, Kept, Roles, State, Trouble, Verdict};
+
+/// Fewer items, or requests, are no trouble.
+const LEAST: u64 = 3;
+/// A share of lost items, in percent, that is one.
+const LOST: u64 = 1;
+/// A share of items that the backend refuses although it may get them again.
+const REFUSED: u64 = 10;
+/// A share of what arrives that has to wait.
+const GROWTH: u64 = 10;
+/// A share of the room that is taken.
+const NEARLY_FULL: u64 = 80;
+/// A share of the requests of clients that are asked to come again.
+const TURNED_AWAY: u64 = 5;
+/// Looks in a row after which something is no coincidence.
+const IN_A_ROW: u32 = 3;
+
+/// How much time things take, as a number of looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rhythm {
+    every: Duration,
+}
+
+impl Rhythm {
+    /// With a look so often.
+    pub fn of(every: Duration) -> Self {
+        Self { every }
+    }
+
+    /// What counts as now, and how long nothing may be delivered.
+    pub fn recent(self) -> Duration {
+        3 * self.every
+    }
+
+    /// How long a trouble is told after it was true last.
+    pub fn hold(self) -> Duration {
+        5 * self.every
+    }
+
+    /// What counts as lately, for pipelines that have little to do.
+    pub fn long(self) -> Duration {
+        60 * self.every
+    }
+}
+
+/// The figures of a look that others are compared with.
+#[derive(Debug, Clone, Copy, Default)]
+struct Point {
+    at: Moment,
+    accepted: u64,
+    items: u64,
+    bytes: u64,
+    oldest: Duration,
+    /// All of them, since the start.
+    amounts: Amounts,
+    inputs: [Input; 2],
+}
+
+impl Point {
+    fn of(at: Moment, look: &Look) -> Self {
+        let amounts = Amounts {
+            delivered: look.delivered,
+            dropped: look.dropped,
+            rejected: look.rejected,
+            refused: look.refused,
+            requests: look.clients.requests,
+            turned_away: look.clients.turned_away,
+        };
+        let inputs = [look.inputs.pushed, look.inputs.collected];
+        let Waiting { items, bytes, oldest, .. } = look.waiting;
+        Self { at, accepted: look.accepted, items, bytes, oldest, amounts, inputs }
+    }
+
+    /// Time from an earlier point to this one.
+    fn after(&self, earlier: &Self) -> Duration {
+        self.at.since_start.saturating_sub(earlier.at.since_start)
+    }
+
+    /// What happened since an earlier point. Some counts begin again when a pipeline returns.
+    fn amounts_since(&self, earlier: &Self) -> Amounts {
+        let (now, before) = (self.amounts, earlier.amounts);
+        Amounts {
+            delivered: now.delivered.saturating_sub(before.delivered),
+            dropped: now.dropped.saturating_sub(before.dropped),
+            rejected: now.rejected.saturating_sub(before.rejected),
+            refused: now.refused.saturating_sub(before.refused),
+            requests: now.requests.saturating_sub(before.requests),
+            turned_away: now.turned_away.saturating_sub(before.turned_away),
+        }
+    }
+}
+
+/// What is remembered of a pipeline.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    rhythm: Rhythm,
+    /// The looks that count as now, and the one before them.
+    recent: VecDeque<Point>,
+    /// Where the last long time began, and the one before it.
+    long: [Point; 2],
+    /// When something was delivered last, or the first look.
+    delivered: Point,
+    has_delivered: bool,
+    /// When data came from clients last, and from an agent.
+    came_at: [Option<Duration>; 2],
+    /// Looks in a row at which the backend had refused much of what it was sent.
+    refusing: u32,
+    /// Looks in a row, of those at which something was delivered, at which more waited than before.
+    growing: u32,
+    /// When each trouble was true last.
+    true_at: [Option<Duration>; State::TROUBLES.len()],
+    /// Where the trouble that is told began.
+    began: Option<Point>,
+    /// When the backend's words were taken down, and what they were about.
+    words: Option<(Duration, Discriminant<Backend>)>,
+    verdict: Verdict,
+}
+
+impl Pipeline {
+    /// After the first look at it.
+    pub(crate) fn new(rhythm: Rhythm, at: Moment, look: &Look) -> Self {
+        let point = Point::of(at, look);
+        let roles = Roles { gateway: look.inputs.pushed != Input::Off, agent: look.inputs.collected != Input::Off };
+        Self {
+            rhythm,
+            recent: VecDeque::from([point]),
+            long: [point; 2],
+            delivered: point,
+            has_delivered: false,
+            came_at: [None; 2],
+            refusing: 0,
+            growing: 0,
+            true_at: [None; State::TROUBLES.len()],
+            began: None,
+            words: None,
+            verdict: Verdict { roles, ..Verdict::default() },
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Takes another look.
+    pub(crate) fn look(&mut self, at: Moment, look: &Look) {
+        let now = Point::of(at, look);
+        self.follow(&now);
+        let is_true = self.troubles(&now, look);
+        for (true_at, _) in self.true_at.iter_mut().zip(is_true).filter(|(_, is_true)| *is_true) {
+            *true_at = Some(at.since_start);
+        }
+        let hold = self.rhythm.hold();
+        let is_told = |at_last: &Option<Duration>| at_last.is_some_and(|last| at.since_start - last < hold);
+        let worst = self.true_at.iter().rposition(is_told).map(|index| (State::TROUBLES[index], is_true[index]));
+        self.conclude(worst, &now, look);
+    }
+
+    /// Notes what happened since the last look.
+    fn follow(&mut self, now: &Point) {
+        let before = self.recent.back().copied().unwrap_or_default();
+        let step = now.amounts_since(&before);
+        if step.delivered > 0 {
+            (self.delivered, self.has_delivered) = (*now, true);
+            if self.verdict.state().is_idle() {
+                // What was lost until now was told.
+                self.recent.clear();
+            }
+        }
+        // Where nothing was tried, nothing is known.
+        match step.delivered.saturating_add(step.refused) {
+            0 => {}
+            tried if is_share(step.refused, tried, REFUSED) => self.refusing = self.refusing.saturating_add(1),
+            _ => self.refusing = 0,
+        }
+        let (arrived, more) = (now.accepted.saturating_sub(before.accepted), now.items.saturating_sub(before.items));
+        // Where nothing is delivered, that is what is told.
+        if step.delivered > 0 {
+            let grows = more > 0 && is_share(more, arrived, GROWTH);
+            self.growing = if grows { self.growing.saturating_add(1) } else { 0 };
+        }
+        self.concern(&before, now);
+        self.recent.push_back(*now);
+        while self.recent.get(1).is_some_and(|second| now.after(second) >= self.rhythm.recent()) {
+            self.recent.pop_front();
+        }
+        if now.after(&self.long[1]) >= self.rhythm.long() {
+            self.long = [self.long[1], *now];
+        }
+    }
+
+    /// Notes whose data comes. What waits is of those whose data came last.
+    fn concern(&mut self, before: &Point, now: &Point) {
+        for (index, came_at) in self.came_at.iter_mut().enumerate() {
+            if flows(before.inputs[index], now.inputs[index]) {
+                *came_at = Some(now.at.since_start);
+            }
+        }
+        let lately = |at: Option<Duration>| at.is_some_and(|at| now.at.since_start - at < self.rhythm.long());
+        let [gateway, agent] = self.came_at.map(lately);
+        if gateway || agent {
+            self.verdict.roles = Roles { gateway, agent };
+        }
+    }
+
+    /// Which troubles are true now, in the order of [`State::TROUBLES`].
+    fn troubles(&self, now: &Point, look: &Look) -> [bool; State::TROUBLES.len()] {
+        let recent = self.recent.front().map(|first| now.amounts_since(first)).unwrap_or_default();
+        let is_loss =
+            |of: Amounts| of.lost() >= LEAST && is_share(of.lost(), of.lost().saturating_add(of.delivered), LOST);
+        let loses = is_loss(recent) || (recent.lost() > 0 && is_loss(now.amounts_since(&self.long[0])));
+        let without = now.after(&self.delivered);
+        let is_idle = without >= self.rhythm.recent();
+        let waits = self.waits(now);
+        let is_stuck = is_idle && waits;
+        let refuses = matches!(look.backend, Backend::Refuses(_));
+        // A backend that asks for time and takes something now and then is slow, and not away.
+        let is_slow =
+            matches!(look.backend, Backend::AsksForTime(_)) && self.has_delivered && without < self.rhythm.long();
+        let room = look.waiting.room_bytes;
+        let is_full = room > 0 && is_share(look.waiting.bytes, room, NEARLY_FULL);
+        let grows = self.growing >= IN_A_ROW && now.oldest >= self.rhythm.recent();
+        [
+            is_full || grows || (is_stuck && is_slow),
+            recent.turned_away >= LEAST && is_share(recent.turned_away, recent.requests, TURNED_AWAY),
+            !is_idle && (loses || (self.refusing >= IN_A_ROW && recent.refused > 0)),
+            is_stuck && !refuses && !is_slow,
+            is_idle && (loses || (waits && refuses)),
+        ]
+    }
+
+    /// Whether data waits that should not. What waited long before the last delivery may be what the backend does not
+    /// want: while other data is delivered, that is no trouble.
+    fn waits(&self, now: &Point) -> bool {
+        let (recent, long) = (self.rhythm.recent(), self.rhythm.long());
+        let unwanted = if self.delivered.oldest >= recent { self.delivered.items } else { 0 };
+        let is_much = now.items.saturating_sub(unwanted) >= LEAST && now.oldest >= recent;
+        let is_long = now.items > 0 && now.oldest >= long && now.after(&self.delivered) >= long;
+        is_much || is_long
+    }
+
+    /// Tells the worst trouble, and whether it is true at this look. What was said stays while it is not.
+    fn conclude(&mut self, worst: Option<(State, bool)>, now: &Point, look: &Look) {
+        self.verdict.delivers = self.has_delivered && now.after(&self.delivered) < self.rhythm.recent();
+        let Some((state, is_true)) = worst else {
+            (self.began, self.words, self.verdict.trouble) = (None, None, None);
+            return;
+        };
+        if !is_true && self.verdict.state() == state {
+            return;
+        }
+        let first = self.recent.front().copied().unwrap_or(*now);
+        let began = if state.is_idle() { self.delivered } else { first };
+        let began = *self.began.insert(match self.began {
+            // Nothing is delivered since then, whatever was wrong before.
+            Some(_) if state.is_idle() && !self.verdict.state().is_idle() => began,
+            Some(before) => before,
+            None => began,
+        });
+        let words = self.words(now.at.since_start, &look.backend);
+        self.verdict.trouble = Some(Box::new(Trouble {
+            state,
+            since: began.at.unix_seconds,
+            amounts: now.amounts_since(&began),
+            kept: kept(now, &began, look),
+            words,
+        }));
+    }
+
+    /// The backend's words. Those of the same kind stay for a while: many have a number of their own in each answer.
+    fn words(&mut self, now: Duration, backend: &Backend) -> String {
+        let (kind, long) = (discriminant(backend), self.rhythm.long());
+        let said =
+            self.verdict.trouble.as_ref().map(|trouble| trouble.words.as_str()).filter(|words| !words.is_empty());
+        let is_same = self.words.is_some_and(|(at, before)| before == kind && now - at < long);
+        match said {
+            // Between two refusals a backend may take something.
+            Some(said) if is_same || backend.words().is_empty() => said.to_owned(),
+            _ => {
+                self.words = Some((now, kind));
+                backend.words().to_owned()
+            }
+        }
+    }
+}
+
+/// Whether `part` is so many percent of `whole` at least.
+fn is_share(part: u64, whole: u64, percent: u64) -> bool {
+    u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}
+
+fn flows(before: Input, now: Input) -> bool {
+    match (before, now) {
+        (_, Input::Off) => false,
+        (_, Input::Steady) => true,
+        (Input::Counted(before), Input::Counted(now)) => now > before,
+        (Input::Off | Input::Steady, Input::Counted(now)) => now > 0,
+    }
+}
+
+/// What is kept, and how long there is room if it goes on as it did since the trouble began.
+fn kept(now: &Point, began: &Point, look: &Look) -> Kept {
+    let waiting = look.waiting;
+    let (more, left) = (now.bytes.saturating_sub(began.bytes), waiting.room_bytes.saturating_sub(waiting.bytes));
+    let millis = u64::try_from(now.after(began).as_millis()).unwrap_or(u64::MAX);
+    let full_in = || u64::try_from(u128::from(left) * u128::from(millis) / u128::from(more) / 1000).ok();
+    Kept {
+        items: waiting.items,
+        bytes: waiting.bytes,
+        room_bytes: waiting.room_bytes,
+        room_seconds: waiting.room_time.map(|time| time.as_secs()),
+        full_in_seconds: (more > 0 && millis > 0).then(full_in).flatten(),
+    }
+}

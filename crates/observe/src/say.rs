@@ -1,0 +1,170 @@
+//! What is said of a trouble. It is short of digits on purpose: a status that says it is written when it changes, and
+//! nobody acts on the third digit.
+
+use jiff::Timestamp;
+
+use crate::verdict::{Amounts, Kept, State, Trouble};
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Times that are said, in seconds.
+const SPANS: [(u64, &str); 12] = [
+    (MINUTE, "a minute"),
+    (2 * MINUTE, "2 minutes"),
+    (5 * MINUTE, "5 minutes"),
+    (10 * MINUTE, "10 minutes"),
+    (30 * MINUTE, "30 minutes"),
+    (HOUR, "an hour"),
+    (2 * HOUR, "2 hours"),
+    (5 * HOUR, "5 hours"),
+    (12 * HOUR, "12 hours"),
+    (DAY, "a day"),
+    (2 * DAY, "2 days"),
+    (7 * DAY, "a week"),
+];
+
+/// Shares that are said, in percent.
+const SHARES: [u64; 7] = [1, 5, 10, 20, 50, 80, 95];
+
+/// What is wrong with a pipeline whose data is called `items`, how much is affected, and what to do, in sentences.
+pub fn message(trouble: &Trouble, items: &str) -> String {
+    let Trouble { state, since, amounts, kept, words } = trouble;
+    let begin = beginning(*state, *amounts, &when(*since), items);
+    let words = if words.is_empty() { String::new() } else { format!("The backend: {words}") };
+    let parts =
+        [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice(*state, *amounts).to_owned()];
+    let said: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect();
+    said.join(" ")
+}
+
+fn sentence(text: &str) -> String {
+    let mut rest = text.trim_end_matches('.').chars();
+    let first = rest.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(rest).chain(['.']).collect()
+}
+
+/// A time as people and programs read it.
+pub fn when(unix_seconds: u64) -> String {
+    let time = i64::try_from(unix_seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
+}
+
+fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String {
+    let Amounts { delivered, refused, requests, turned_away, .. } = amounts;
+    match state {
+        State::Healthy => String::new(),
+        State::AllDropped | State::NothingDelivered => format!("No {items} were delivered since {since}"),
+        State::SomeDropped if amounts.lost() > 0 => {
+            let share = share(amounts.lost(), amounts.lost().saturating_add(delivered));
+            format!("{share} of the {items} were lost since {since}")
+        }
+        State::SomeDropped => {
+            let share = share(refused, refused.saturating_add(delivered));
+            format!("The backend refuses {share} of the {items} that it is sent since {since}")
+        }
+        State::Throttling => {
+            let share = share(turned_away, requests);
+            format!("{share} of the requests of clients were asked to come again since {since}, for lack of room")
+        }
+        State::BufferFilling => {
+            format!("The backend takes less than arrives, or there is hardly any room left, since {since}")
+        }
+    }
+}
+
+fn losses(state: State, amounts: Amounts, items: &str) -> String {
+    let Amounts { dropped, rejected, .. } = amounts;
+    match (dropped, rejected) {
+        (0, 0) if state == State::Throttling => "Nothing is lost as long as clients send again".to_owned(),
+        (0, 0) => format!("Nothing is lost: {items} that are refused are sent again"),
+        (dropped, 0) => format!("{} {items} were given up here", amount(dropped)),
+        (0, rejected) => format!("{} {items} were refused for good", amount(rejected)),
+        (dropped, rejected) => {
+            let (dropped, rejected) = (amount(dropped), amount(rejected));
+            format!("{dropped} {items} were given up here, and {rejected} were refused for good")
+        }
+    }
+}
+
+fn waiting(kept: Kept, items: &str) -> String {
+    let Kept { items: count, bytes, room_bytes, room_seconds, full_in_seconds } = kept;
+    if count == 0 {
+        return String::new();
+    }
+    let mut said = format!("{} {items} ({}) are kept", amount(count), size(bytes));
+    if room_bytes > 0 {
+        said = format!("{said} until they are {}", limit(room_bytes));
+    }
+    if let Some(hours) = room_seconds.map(|seconds| seconds / HOUR).filter(|hours| *hours > 0) {
+        said = format!("{said} or {hours} h old");
+    }
+    match full_in_seconds {
+        Some(seconds) if seconds < 7 * DAY => format!("{said}, at this rate in {}", about(seconds)),
+        _ => said,
+    }
+}
+
+fn advice(state: State, amounts: Amounts) -> &'static str {
+    match state {
+        State::Healthy => "",
+        State::AllDropped if amounts.lost() == 0 => {
+            "Correct the pipeline's credentials, address or data, or the backend: what is kept is delivered then"
+        }
+        State::NothingDelivered => "Mend the backend, or the way to it: what is kept is delivered then",
+        State::AllDropped | State::SomeDropped if amounts.dropped > 0 => {
+            "Mend the backend, send it less, or give the pipeline a larger backlog"
+        }
+        State::AllDropped | State::SomeDropped => "See the page /rejected for what the backend refuses, and why",
+        State::Throttling => "Give more memory, or make the backends faster",
+        State::BufferFilling => "Make the backend faster, or send it less",
+    }
+}
+
+/// The largest of 1, 2 and 5, and what follows by tens, that is not more.
+fn round(number: u64) -> u64 {
+    let mut unit: u64 = 1;
+    while number / 10 >= unit {
+        unit = unit.saturating_mul(10);
+    }
+    [5, 2, 1].into_iter().map(|digit| digit * unit).find(|round| *round <= number).unwrap_or_default()
+}
+
+/// A number as people say it: `at least 2,000`.
+pub fn amount(number: u64) -> String {
+    let digits: Vec<char> = round(number).to_string().chars().collect();
+    let groups: Vec<String> = digits.rchunks(3).rev().map(|group| group.iter().collect()).collect();
+    let grouped = groups.join(",");
+    if number == 1 { grouped } else { format!("at least {grouped}") }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    match SHARES.iter().rfind(|share| u128::from(**share) <= percent) {
+        Some(share) => format!("at least {share} %"),
+        None => "less than 1 %".to_owned(),
+    }
+}
+
+const UNITS: [(u64, &str); 4] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+
+fn size(bytes: u64) -> String {
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
+    format!("{} {name}", round(bytes / unit))
+}
+
+/// A size that somebody has set, as it is if it is a whole number of units.
+fn limit(bytes: u64) -> String {
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
+    let about = if bytes.is_multiple_of(unit) { "" } else { "about " };
+    format!("{about}{} {name}", bytes / unit)
+}
+
+fn span(seconds: u64) -> &'static str {
+    SPANS.iter().rfind(|(span, _)| *span <= seconds).map_or("less than a minute", |(_, name)| name)
+}
+
+fn about(seconds: u64) -> String {
+    if seconds < MINUTE { span(seconds).to_owned() } else { format!("about {}", span(seconds)) }
+}

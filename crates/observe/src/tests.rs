@@ -1,0 +1,381 @@
+//! Pipelines that are looked at every 5 s, by tables and by chance. No clock is read.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use weir_plan::{PipelineId, Signal};
+
+use crate::{Amounts, Backend, Change, Input, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message};
+
+const EVERY: Duration = Duration::from_secs(5);
+/// A trouble that lasts is told after so many looks.
+const TOLD: usize = 6;
+/// And its end.
+const OVER: usize = 9;
+/// The first second of all cases.
+const UNIX: u64 = 1_790_000_000;
+
+/// What happens between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Does {
+    /// All of so many items are delivered.
+    Delivers(u64),
+    /// Of so many items, so many are lost, and the others are delivered.
+    Loses(u64, u64),
+    /// Of so many items, the backend refuses so many at first.
+    Refuses(u64, u64),
+    /// So many wait for a backend that is away.
+    Waits(u64),
+    /// So many wait for a backend that refuses everything.
+    IsRefused(u64),
+    /// So many wait for a backend that asks for time.
+    IsAskedForTime(u64),
+    /// Of so many, so many wait, and the others are delivered.
+    Grows(u64, u64),
+    /// All of so many requests are answered, but so many of them with no.
+    TurnsAway(u64, u64),
+    Nothing,
+}
+
+use Does::{Delivers, Grows, IsAskedForTime, IsRefused, Loses, Nothing, Refuses, TurnsAway, Waits};
+
+/// A pipeline, and who looks at it.
+struct Case {
+    monitor: Monitor,
+    id: PipelineId,
+    looks: u32,
+    look: Look,
+    /// Looks since the oldest arrived.
+    waited: u32,
+    changes: Vec<Change>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let id = PipelineId::new(Signal::Traces, "shop");
+        let mut look = Look::default();
+        (look.waiting.room_bytes, look.waiting.room_time) = (1 << 30, Some(Duration::from_secs(86_400)));
+        look.inputs.pushed = Input::Counted(0);
+        let (monitor, changes) = (Monitor::new(Rhythm::of(EVERY)), Vec::new());
+        let mut case = Self { monitor, id, looks: 0, look, waited: 0, changes };
+        case.see();
+        case
+    }
+
+    /// What is seen after something happened.
+    fn after(&mut self, does: Does) -> State {
+        let look = &mut self.look;
+        let (mut arrives, mut delivers) = (0, 0);
+        look.backend = Backend::Takes;
+        match does {
+            Nothing => {}
+            Delivers(items) => (arrives, delivers) = (items, items + look.waiting.items),
+            Loses(items, lost) => {
+                (arrives, delivers) = (items, items - lost);
+                look.rejected += lost;
+            }
+            Refuses(items, refused) => {
+                (arrives, delivers) = (items, items);
+                look.refused += refused;
+            }
+            Waits(items) => (arrives, look.backend) = (items, Backend::IsAway("connection refused".into())),
+            IsAskedForTime(items) => (arrives, look.backend) = (items, Backend::AsksForTime("503".into())),
+            IsRefused(items) => {
+                (arrives, look.backend) = (items, Backend::Refuses("401: no".into()));
+                look.refused += 64;
+            }
+            Grows(items, wait) => (arrives, delivers) = (items, items - wait),
+            TurnsAway(requests, turned_away) => {
+                (arrives, delivers) = (requests, requests);
+                look.clients.requests += requests;
+                look.clients.turned_away += turned_away;
+            }
+        }
+        let lost = if let Loses(_, lost) = does { lost } else { 0 };
+        let before = look.waiting.items;
+        look.accepted += arrives;
+        look.delivered += delivers;
+        look.waiting.items = (before + arrives).saturating_sub(delivers + lost);
+        look.waiting.bytes = 1000 * look.waiting.items;
+        // What begins to wait does so a moment after the last look.
+        self.waited = if look.waiting.items == 0 { 0 } else { self.waited + 1 };
+        look.waiting.oldest = (EVERY * self.waited).saturating_sub(Duration::from_secs(1));
+        look.inputs.pushed = Input::Counted(look.accepted);
+        self.see()
+    }
+
+    fn see(&mut self) -> State {
+        let at = Moment { since_start: EVERY * self.looks, unix_seconds: UNIX + 5 * u64::from(self.looks) };
+        self.looks += 1;
+        self.changes.extend(self.monitor.look(at, &[(self.id.clone(), self.look.clone())]));
+        self.state()
+    }
+
+    fn again(&mut self, does: Does, times: usize) -> State {
+        (0..times).fold(self.state(), |_, _| self.after(does))
+    }
+
+    fn state(&self) -> State {
+        self.monitor.verdicts().next().unwrap().1.state()
+    }
+
+    fn trouble(&self) -> Trouble {
+        self.monitor.verdicts().next().unwrap().1.trouble.as_deref().unwrap().clone()
+    }
+
+    fn states(&self) -> Vec<State> {
+        self.changes.iter().map(|change| change.trouble.as_ref().map_or(State::Healthy, |of| of.state)).collect()
+    }
+}
+
+/// Each trouble after good times, and from the first moment; and its end.
+#[test]
+fn a_trouble_is_told_in_time_and_so_is_its_end() {
+    let cases = [
+        (Loses(1000, 300), State::SomeDropped),
+        (Loses(1000, 1000), State::AllDropped),
+        (Loses(20, 5), State::SomeDropped),
+        (Refuses(1000, 430), State::SomeDropped),
+        (Waits(1000), State::NothingDelivered),
+        (IsRefused(1000), State::AllDropped),
+        (Grows(1000, 900), State::BufferFilling),
+        (TurnsAway(100, 20), State::Throttling),
+    ];
+    for (does, expected) in cases {
+        for good in [0, 100] {
+            let mut case = Case::new();
+            assert_eq!(case.again(Delivers(1000), good), State::Healthy);
+            assert_eq!(case.again(does, TOLD), expected, "{does:?} after {good}");
+            assert_eq!(case.again(does, 500), expected, "{does:?}");
+            let (since, began) = (case.trouble().since, UNIX + 5 * good as u64);
+            assert!(since.abs_diff(began) <= 15, "{does:?}: {since} and {began}");
+            assert_eq!(case.again(Delivers(1000), OVER), State::Healthy, "{does:?} after {good}");
+            assert!(case.states().len() <= 3, "{does:?}: {:?}", case.states());
+            assert_eq!(case.states().last(), Some(&State::Healthy));
+        }
+    }
+}
+
+/// What lasts a moment, or is little, is no trouble.
+#[test]
+fn what_is_no_trouble() {
+    let cases: [(&str, &[(Does, usize)]); 10] = [
+        ("all is well", &[(Delivers(1000), 1000)]),
+        ("nothing comes", &[(Delivers(10), 5), (Nothing, 1000)]),
+        ("one item of a million", &[(Delivers(1_000_000), 20), (Loses(1_000_000, 1), 1), (Delivers(1_000_000), 20)]),
+        ("one item of few", &[(Delivers(10), 20), (Loses(10, 1), 1), (Delivers(10), 20)]),
+        ("one in a million again and again", &[(Loses(1_000_000, 1), 500)]),
+        ("bad items that are found", &[(Delivers(1000), 20), (Refuses(1000, 900), 2), (Delivers(1000), 20)]),
+        ("a backend that starts again", &[(Delivers(1000), 20), (Waits(1000), 2), (Delivers(1000), 20)]),
+        ("a backend that is slow for a moment", &[(Delivers(1000), 20), (Grows(1000, 900), 2), (Delivers(1000), 20)]),
+        ("a client that is turned away", &[(TurnsAway(1000, 2), 100)]),
+        ("two items that wait a while", &[(Delivers(1000), 20), (Waits(1), 2), (Nothing, 20), (Delivers(1), 5)]),
+    ];
+    for (name, steps) in cases {
+        let mut case = Case::new();
+        for (does, times) in steps {
+            case.again(*does, *times);
+        }
+        assert_eq!(case.states(), [], "{name}");
+    }
+}
+
+#[test]
+fn a_pipeline_with_little_to_do_is_told_of_what_it_loses() {
+    let mut case = Case::new();
+    for _ in 0..3 {
+        case.after(Loses(1, 1));
+        case.again(Nothing, 12);
+    }
+    assert_eq!(case.states().first(), Some(&State::AllDropped));
+    let mut case = Case::new();
+    case.after(Waits(1));
+    assert_eq!(case.again(Nothing, 59), State::Healthy);
+    assert_eq!(case.again(Waits(0), 3), State::NothingDelivered, "one item that waits for five minutes");
+}
+
+/// What a backend does not want waits, and the rest of what little there is passes.
+#[test]
+fn data_that_nobody_wants_is_no_outage() {
+    let mut case = Case::new();
+    case.again(Waits(2), 1);
+    for _ in 0..100 {
+        (case.look.accepted, case.look.delivered) = (case.look.accepted + 1, case.look.delivered + 1);
+        case.again(Nothing, 12);
+    }
+    assert_eq!(case.states(), []);
+    case.again(Waits(10), TOLD);
+    assert_eq!(case.state(), State::NothingDelivered);
+}
+
+/// A backend that takes something now and then is slow. One that takes nothing for minutes is away, whatever it says.
+#[test]
+fn a_backend_that_asks_for_time_has_some() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::BufferFilling);
+    for _ in 0..20 {
+        case.after(Grows(1000, 900));
+        assert_eq!(case.again(IsAskedForTime(1000), 10), State::BufferFilling);
+    }
+    assert_eq!(case.again(IsAskedForTime(1000), 66), State::NothingDelivered);
+    let mut case = Case::new();
+    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::NothingDelivered, "it never took anything");
+}
+
+#[test]
+fn a_backlog_that_is_nearly_full() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    case.look.waiting.items = 900_000;
+    assert_eq!(case.after(Grows(1000, 0)), State::BufferFilling);
+    case.look.waiting.items = 500_000;
+    assert_eq!(case.again(Grows(1000, 0), OVER), State::Healthy);
+}
+
+/// While data is lost, it is told that it is; the worst counts.
+#[test]
+fn the_worst_trouble_is_told() {
+    let mut case = Case::new();
+    case.again(Grows(1000, 900), 20);
+    case.again(Loses(1000, 500), TOLD);
+    case.again(Loses(1000, 1000), TOLD);
+    case.again(Delivers(1000), OVER);
+    let expected = [State::BufferFilling, State::SomeDropped, State::AllDropped, State::Healthy];
+    assert_eq!(case.states(), expected);
+}
+
+#[test]
+fn it_is_about_those_whose_data_comes() {
+    let mut case = Case::new();
+    case.look.inputs.collected = Input::Steady;
+    let roles = |case: &Case| case.monitor.verdicts().next().unwrap().1.roles;
+    case.after(Delivers(10));
+    assert_eq!(roles(&case), Roles { gateway: true, agent: true });
+    case.again(Nothing, 59);
+    assert_eq!(roles(&case), Roles { gateway: true, agent: true }, "five minutes ago");
+    case.after(Nothing);
+    assert_eq!(roles(&case), Roles { gateway: false, agent: true });
+    case.look.inputs.collected = Input::Counted(7);
+    case.again(Nothing, 100);
+    assert_eq!(roles(&case), Roles { gateway: false, agent: true }, "those that came last");
+    case.after(Delivers(1));
+    assert_eq!(roles(&case), Roles { gateway: true, agent: false });
+}
+
+#[test]
+fn a_pipeline_that_leaves_is_forgotten_and_one_that_returns_is_new() {
+    let mut case = Case::new();
+    case.again(Waits(1000), TOLD);
+    let at = Moment { since_start: EVERY * case.looks, unix_seconds: 0 };
+    assert_eq!(case.monitor.look(at, &[]), []);
+    assert_eq!(case.monitor.verdicts().count(), 0);
+    assert_eq!(case.see(), State::Healthy);
+}
+
+#[test]
+fn what_is_said() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    case.again(Waits(1000), 24);
+    let said = message(&case.trouble(), "spans");
+    let expected = "No spans were delivered since 2026-09-21T14:14:10Z. Nothing is lost: spans that are refused are sent \
+                    again. At least 20,000 spans (20 MiB) are kept until they are 1 GiB or 24 h old, at this rate in about \
+                    an hour. The backend: connection refused. Mend the backend, or the way to it: what is kept is delivered \
+                    then.";
+    assert_eq!(said, expected);
+    let of = |state, amounts| message(&Trouble { state, amounts, ..Trouble::default() }, "spans");
+    let amounts = Amounts { delivered: 900, dropped: 60, rejected: 40, ..Amounts::default() };
+    let said = of(State::SomeDropped, amounts);
+    let expected = "At least 10 % of the spans were lost since 1970-01-01T00:00:00Z. At least 50 spans were given up here, and \
+                    at least 20 were refused for good. Mend the backend, send it less, or give the pipeline a larger backlog.";
+    assert_eq!(said, expected);
+    let said = of(State::SomeDropped, Amounts { delivered: 700, refused: 300, ..Amounts::default() });
+    assert!(said.starts_with("The backend refuses at least 20 % of the spans that it is sent since"), "{said}");
+    let said = of(State::Throttling, Amounts { requests: 100, turned_away: 7, ..Amounts::default() });
+    assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
+}
+
+/// Words that differ in each answer are no news.
+#[test]
+fn the_words_of_a_backend_stay_for_a_while() {
+    let mut case = Case::new();
+    case.again(IsRefused(1000), TOLD);
+    let first = case.trouble();
+    case.look.refused += 64;
+    case.look.waiting.items += 10;
+    case.look.backend = Backend::Refuses("401: no, request 7".into());
+    case.see();
+    assert_eq!(case.trouble().words, first.words);
+    assert_eq!(case.again(Waits(1000), TOLD), State::NothingDelivered);
+    assert_eq!(case.trouble().words, "connection refused", "another kind of trouble");
+}
+
+fn any_step() -> impl Strategy<Value = (Does, usize)> {
+    let items = 1_u64..100_000;
+    let share = (items, 0_u64..=100).prop_map(|(items, percent)| (items, items * percent / 100));
+    let does = prop_oneof![
+        share.clone().prop_map(|(items, _)| Delivers(items)),
+        share.clone().prop_map(|(items, part)| Loses(items, part)),
+        share.clone().prop_map(|(items, part)| Refuses(items, part)),
+        share.clone().prop_map(|(items, part)| Grows(items, part)),
+        share.clone().prop_map(|(items, part)| TurnsAway(items, part)),
+        share.clone().prop_map(|(items, _)| Waits(items)),
+        share.clone().prop_map(|(items, _)| IsRefused(items)),
+        share.prop_map(|(items, _)| IsAskedForTime(items)),
+        Just(Nothing),
+    ];
+    (does, 1_usize..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// OBSERVE-1, OBSERVE-2, OBSERVE-4: whatever happens.
+    #[test]
+    fn nothing_flaps_and_amounts_are_those_of_the_books(steps in prop::collection::vec(any_step(), 1..20)) {
+        let (mut case, mut seen) = (Case::new(), Vec::new());
+        seen.push((UNIX, case.look.clone()));
+        let mut told_at: Option<usize> = None;
+        for (does, times) in steps {
+            for _ in 0..times {
+                let before = case.state();
+                let now = case.after(does);
+                seen.push((UNIX + 5 * u64::from(case.looks - 1), case.look.clone()));
+                match (before, now) {
+                    (State::Healthy, State::Healthy) => {}
+                    (State::Healthy, _) => told_at = Some(seen.len()),
+                    (_, State::Healthy) => prop_assert!(seen.len() - told_at.unwrap() >= 5, "it was told for a moment only"),
+                    _ => {}
+                }
+                if now != State::Healthy {
+                    let Trouble { since, amounts, kept, .. } = case.trouble();
+                    let (_, began) = seen.iter().find(|(at, _)| *at == since).expect("since a look");
+                    // What is told may be as of the last look at which it was true.
+                    let is_of = |look: &Look| {
+                        amounts.lost() == look.rejected - began.rejected
+                            && amounts.delivered == look.delivered - began.delivered
+                            && amounts.turned_away == look.clients.turned_away - began.clients.turned_away
+                            && kept.items == look.waiting.items
+                    };
+                    prop_assert!(seen.iter().rev().take(6).any(|(_, look)| is_of(look)), "{amounts:?} {began:?}");
+                }
+            }
+        }
+        prop_assert_eq!(case.again(Delivers(1000), OVER), State::Healthy);
+    }
+
+    /// OBSERVE-1: a real share of a real amount is told, whatever was before and however much it is.
+    #[test]
+    fn what_lasts_is_told(before in prop::collection::vec(any_step(), 0..5), items in 5_u64..1_000_000, percent in 10_u64..=100) {
+        let part = (items * percent / 100).max(1);
+        for does in [Loses(items, part), Waits(items), IsRefused(items), Refuses(items, items)] {
+            let mut case = Case::new();
+            for (does, times) in &before {
+                case.again(*does, *times);
+            }
+            case.again(Delivers(1000), OVER);
+            prop_assert_ne!(case.again(does, TOLD), State::Healthy, "{:?}", does);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! How data flows: looks at the engine's figures again and again, logs what changes, and keeps what is known for pages.
+//! What is a trouble is decided in `weir-observe`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::view::{BackendFigures, BackendState, PipelineFigures, Snapshot, View};
+use weir_observe::{
+    Backend, Change, Clients, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, Trouble, Verdict, Waiting,
+    message, when,
+};
+use weir_plan::{PipelineId, Signal};
+
+/// What is known of all pipelines. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Verdicts(Arc<Mutex<BTreeMap<PipelineId, Verdict>>>);
+
+impl Verdicts {
+    /// What is known of one. All is well as long as nothing is known.
+    pub(crate) fn of(&self, pipeline: &PipelineId) -> Verdict {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(pipeline).cloned().unwrap_or_default()
+    }
+
+    fn set(&self, monitor: &Monitor) {
+        let verdicts = monitor.verdicts().map(|(id, verdict)| (id.clone(), verdict.clone())).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = verdicts;
+    }
+}
+
+/// Looks until it is aborted.
+pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let (start, mut monitor) = (Instant::now(), Monitor::new(Rhythm::of(every)));
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            // Without memory for a snapshot nothing is seen this time.
+            let Some(snapshot) = view.snapshot() else { continue };
+            let looks: Vec<_> = snapshot.pipelines.iter().map(|of| (of.id.clone(), look(&snapshot, of))).collect();
+            drop(snapshot);
+            let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let changes = monitor.look(Moment { since_start: start.elapsed(), unix_seconds }, &looks);
+            changes.iter().for_each(say);
+            verdicts.set(&monitor);
+        }
+    })
+}
+
+fn look(snapshot: &Snapshot, pipeline: &PipelineFigures) -> Look {
+    let (books, signal) = (&pipeline.books, pipeline.id.signal);
+    Look {
+        accepted: books.accepted,
+        delivered: books.delivered,
+        dropped: books.dropped.values().sum(),
+        rejected: books.rejected.values().sum(),
+        refused: pipeline.refused_items,
+        waiting: waiting(pipeline),
+        backend: backend(&pipeline.backend),
+        clients: if pipeline.is_pushed_to { clients(snapshot, signal) } else { Clients::default() },
+        inputs: Inputs {
+            pushed: if pipeline.is_pushed_to { pushed(snapshot, signal) } else { Input::Off },
+            collected: if pipeline.is_collected_for { collected(snapshot, signal) } else { Input::Off },
+        },
+    }
+}
+
+fn waiting(pipeline: &PipelineFigures) -> Waiting {
+    let (items, oldest) = (pipeline.books.pending, pipeline.oldest_age);
+    match pipeline.backlog {
+        Some(backlog) => Waiting {
+            items,
+            bytes: pipeline.pending_bytes,
+            room_bytes: backlog.limit_bytes,
+            room_time: Some(backlog.limit_age),
+            oldest,
+        },
+        None => {
+            let bytes = pipeline.held_bytes as u64;
+            Waiting { items, bytes, room_bytes: pipeline.share_bytes as u64, room_time: None, oldest }
+        }
+    }
+}
+
+fn backend(figures: &BackendFigures) -> Backend {
+    let words = || match figures.code.as_str() {
+        code if code.is_empty() || figures.message.starts_with(code) => figures.message.clone(),
+        code => format!("{code}: {}", figures.message),
+    };
+    match figures.state {
+        BackendState::Ok => Backend::Takes,
+        BackendState::Failing => Backend::AsksForTime(words()),
+        BackendState::Silent | BackendState::Unreachable => Backend::IsAway(words()),
+        BackendState::Refused => Backend::Refuses(words()),
+    }
+}
+
+fn clients(snapshot: &Snapshot, signal: Signal) -> Clients {
+    let transports = || snapshot.receivers.transports.iter();
+    Clients {
+        requests: transports().map(|of| of.answers[signal as usize].count()).sum(),
+        turned_away: transports().map(|of| of.turned_away[signal as usize]).sum(),
+    }
+}
+
+/// What clients push, for all pipelines of the signal.
+fn pushed(snapshot: &Snapshot, signal: Signal) -> Input {
+    let of = |of: &weir_engine::view::TransportFigures| of.accepted[signal as usize] + of.turned_away[signal as usize];
+    Input::Counted(snapshot.receivers.transports.iter().map(of).sum())
+}
+
+/// What an agent in this process collects. Metrics come as long as there is anything to tell of.
+fn collected(snapshot: &Snapshot, signal: Signal) -> Input {
+    match &snapshot.sources.container_logs {
+        Some(logs) if signal == Signal::Logs => Input::Counted(logs.records),
+        None if signal == Signal::Logs => Input::Off,
+        Some(_) | None => Input::Steady,
+    }
+}
+
+/// What its data is called.
+fn items_of(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "spans",
+        Signal::Metrics => "data points",
+        Signal::Logs => "log records",
+    }
+}
+
+fn say(change: &Change) {
+    let Change { pipeline, before, trouble } = change;
+    match trouble {
+        Some(trouble) => {
+            let (state, about) = (trouble.state.as_str(), message(trouble, items_of(pipeline.signal)));
+            tracing::warn!(%pipeline, state, about, "data does not flow as it should");
+        }
+        None => tracing::info!(%pipeline, before = before.as_str(), "data flows again"),
+    }
+}
+
+/// `/health/pipelines`.
+#[derive(Debug)]
+pub(crate) struct HealthOfPipelines(Verdicts);
+
+impl HealthOfPipelines {
+    pub(crate) fn of(verdicts: &Verdicts) -> Self {
+        Self(verdicts.clone())
+    }
+}
+
+#[derive(Serialize)]
+struct Shows<'a> {
+    pipeline: String,
+    state: &'static str,
+    /// Whose data it is about.
+    roles: Roles,
+    #[serde(flatten)]
+    trouble: Option<TroubleShown<'a>>,
+}
+
+#[derive(Serialize)]
+struct TroubleShown<'a> {
+    since: String,
+    message: String,
+    amounts: weir_observe::Amounts,
+    kept: Kept,
+    backend: &'a str,
+}
+
+impl Page for HealthOfPipelines {
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let verdicts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut json = serde_json::Serializer::pretty(&mut *body);
+        serde::Serializer::collect_seq(&mut json, verdicts.iter().map(shows)).ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
+    let shown = |trouble: &'a Trouble| TroubleShown {
+        since: when(trouble.since),
+        message: message(trouble, items_of(id.signal)),
+        amounts: trouble.amounts,
+        kept: trouble.kept,
+        backend: &trouble.words,
+    };
+    Shows {
+        pipeline: id.to_string(),
+        state: verdict.state().as_str(),
+        roles: verdict.roles,
+        trouble: verdict.trouble.as_deref().map(shown),
+    }
+}

@@ -1,0 +1,351 @@
+//! What `/health/pipelines` says of pipelines whose backends fail in the ways in which backends do: the states that become
+//! `TelemetryFlowHealthy` on a cluster, and that nothing is told of pipelines that are well.
+//!
+//! Looks are twice a second here, ten times as often as usual, so everything is told ten times as fast.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use weir_loadtest::sink::Sink;
+use weir_plan::Signal;
+use weir_testkit::backend::{Backend, Say};
+use weir_testkit::data_dir::DataDir;
+use weir_testkit::http::{self, PROTOBUF};
+use weir_testkit::manifests::{pipeline, plain, with_spec};
+use weir_testkit::signals::numbered;
+use weir_testkit::sink::{faults, sink};
+use weir_testkit::{eventually, payload};
+
+use crate::fluent_bit::{Node, pod};
+use crate::process::Weir;
+use crate::scraping::{Target, every, scraping};
+
+const LOOKS: [&str; 2] = ["--look-every", "500ms"];
+/// Items in a request, and the pause after each.
+const ITEMS: u64 = 100;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Something that goes on until it is dropped.
+struct Load(Vec<JoinHandle<()>>);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Load {
+    /// Clients push a signal; what they are answered is not the point.
+    fn push(weir: &Weir, signal: Signal) -> Self {
+        let (address, path) = (weir.http, signal.http_path());
+        Self(vec![tokio::spawn(async move {
+            for number in 0.. {
+                let body = numbered(signal, number * ITEMS..(number + 1) * ITEMS);
+                drop(http::post_to(address, path, PROTOBUF, &body).await);
+                sleep(PAUSE).await;
+            }
+        })])
+    }
+
+    /// A container prints.
+    fn print(node: &Arc<Node>) -> Self {
+        let node = Arc::clone(node);
+        Self(vec![tokio::spawn(async move {
+            let lines = vec!["a line that somebody has printed"; 100];
+            loop {
+                node.writes(&lines);
+                sleep(PAUSE).await;
+            }
+        })])
+    }
+}
+
+/// What is said of the only pipeline.
+async fn said(weir: &Weir) -> Value {
+    let page = http::get(weir.health, "/health/pipelines").await;
+    assert_eq!((page.status, page.header("content-type")), (200, "application/json"));
+    let page: Value = serde_json::from_str(&page.text()).unwrap();
+    page.get(0).cloned().unwrap_or_default()
+}
+
+async fn becomes(weir: &Weir, state: &str) -> Value {
+    let mut last = Value::Null;
+    eventually(&format!("it is {state}"), async || {
+        last = said(weir).await;
+        last["state"] == state
+    })
+    .await;
+    last
+}
+
+/// Changes of the state, as they were logged.
+fn logged(weir: &Weir) -> Vec<Value> {
+    let begins = weir.all_logged("data does not flow as it should").into_iter();
+    begins.map(|line| line["state"].clone()).collect()
+}
+
+/// The states that may be passed on the way to another.
+fn passed_only(weir: &Weir, states: &[&str]) {
+    let logged = logged(weir);
+    assert!(logged.iter().all(|state| states.contains(&state.as_str().unwrap())), "{logged:?}");
+}
+
+fn output(signal: Signal, sink: &Sink) -> String {
+    pipeline(signal, "backend", &plain("grpc", sink.grpc))
+}
+
+/// Everything is well for 20 looks, with a pipeline of each kind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_pipelines_that_are_well_nothing_is_told() {
+    let (dir, sink, node) = (DataDir::new(), sink("{}").await, Arc::new(Node::new()));
+    let manifests = Signal::ALL.map(|signal| output(signal, &sink)).concat() + &pod();
+    let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--pod-logs", node.pods()]].concat();
+    let weir = Weir::start(&manifests, &arguments).await;
+    let mut load: Vec<_> = Signal::ALL.iter().map(|signal| Load::push(&weir, *signal)).collect();
+    load.push(Load::print(&node));
+    becomes(&weir, "healthy").await;
+    sleep(Duration::from_secs(10)).await;
+    let page = http::get(weir.health, "/health/pipelines").await;
+    let page: Vec<Value> = serde_json::from_str(&page.text()).unwrap();
+    let states: Vec<_> =
+        page.iter().map(|of| (of["pipeline"].as_str().unwrap(), of["state"].as_str().unwrap())).collect();
+    assert_eq!(states, ["traces/backend", "metrics/backend", "logs/backend"].map(|id| (id, "healthy")));
+    assert_eq!(page[2]["roles"], json!({"gateway": true, "agent": true}));
+    assert_eq!(page[0]["roles"], json!({"gateway": true, "agent": false}));
+    assert_eq!(logged(&weir), Vec::<Value>::new());
+}
+
+/// A backend that refuses three of ten requests with 400, and then none.
+async fn refuses_some(signal: Signal, weir: &Weir, sink: &Sink) -> Value {
+    becomes(weir, "healthy").await;
+    sink.set_faults(faults(r#"{"fault": ["400:30"]}"#));
+    let said = becomes(weir, "some_dropped").await;
+    let message = said["message"].as_str().unwrap();
+    assert!(message.contains("2026-") || message.contains("since 20"), "{message}");
+    assert_eq!(said["pipeline"], format!("{}/backend", signal.name()));
+    sink.set_faults(faults("{}"));
+    becomes(weir, "healthy").await;
+    assert_eq!(weir.all_logged("data flows again").len(), 1);
+    passed_only(weir, &["some_dropped"]);
+    said
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_refuses_some_of_what_clients_push() {
+    for signal in Signal::ALL {
+        let (dir, sink) = (DataDir::new(), sink("{}").await);
+        let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--roles", "gateway"]].concat();
+        let weir = Weir::start(&output(signal, &sink), &arguments).await;
+        let _load = Load::push(&weir, signal);
+        let said = refuses_some(signal, &weir, &sink).await;
+        assert_eq!(said["roles"], json!({"gateway": true, "agent": false}));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_refuses_some_of_what_containers_print() {
+    let (dir, sink, node) = (DataDir::new(), sink("{}").await, Arc::new(Node::new()));
+    let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--pod-logs", node.pods()]].concat();
+    let weir = Weir::start(&(output(Signal::Logs, &sink) + &pod()), &arguments).await;
+    let _load = Load::print(&node);
+    let said = refuses_some(Signal::Logs, &weir, &sink).await;
+    assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+}
+
+/// Targets that change all the time, scraped once a second.
+async fn scraped(sink: &Sink) -> (Weir, DataDir, Target) {
+    let page = |number: usize| {
+        let lines = (0..300).map(|series| format!("things{{series=\"{series}\"}} {}\n", number + series));
+        format!("# TYPE things gauge\n{}", lines.collect::<String>())
+    };
+    let (dir, target) = (DataDir::new(), Target::start(None, page).await);
+    let urls: Vec<_> = (0..10).map(|number| format!("{}?n={number}", target.url("http"))).collect();
+    let manifests = scraping("backend", sink.grpc, &urls) + &every("1s");
+    let arguments = [&LOOKS[..], &["--data-dir", dir.arg()]].concat();
+    (Weir::start(&manifests, &arguments).await, dir, target)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_refuses_some_of_what_is_scraped() {
+    let sink = sink("{}").await;
+    let (weir, _dir, _target) = scraped(&sink).await;
+    let said = refuses_some(Signal::Metrics, &weir, &sink).await;
+    assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_refuses_all_that_is_scraped() {
+    let sink = sink(r#"{"fault": ["grpc=3:100"]}"#).await;
+    let (weir, _dir, _target) = scraped(&sink).await;
+    let said = becomes(&weir, "all_dropped").await;
+    assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+    sink.set_faults(faults("{}"));
+    becomes(&weir, "healthy").await;
+}
+
+/// A backend that refuses everything from the first request on, and then nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_refuses_everything() {
+    for signal in Signal::ALL {
+        let (dir, sink) = (DataDir::new(), sink(r#"{"fault": ["400:100"]}"#).await);
+        let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--spill-after", "10ms"]].concat();
+        let weir = Weir::start(&output(signal, &sink), &arguments).await;
+        let _load = Load::push(&weir, signal);
+        let said = becomes(&weir, "all_dropped").await;
+        let message = said["message"].as_str().unwrap();
+        assert!(message.contains("Nothing is lost") && message.contains("are kept until they are 10 GiB"), "{message}");
+        assert!(message.contains("The backend: INVALID_ARGUMENT") || message.contains("400"), "{message}");
+        assert!(said["kept"]["items"].as_u64() > Some(0) && said["amounts"]["delivered"] == 0, "{said}");
+        sink.set_faults(faults("{}"));
+        becomes(&weir, "healthy").await;
+        passed_only(&weir, &["nothing_delivered", "all_dropped"]);
+    }
+}
+
+/// An outage loses nothing, and says how long it may last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_is_away() {
+    let (dir, sink) = (DataDir::new(), sink("{}").await);
+    let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--spill-after", "10ms"]].concat();
+    let weir = Weir::start(&output(Signal::Traces, &sink), &arguments).await;
+    let _load = Load::push(&weir, Signal::Traces);
+    becomes(&weir, "healthy").await;
+    sink.set_faults(faults(r#"{"outage": ["0s..1000s"]}"#));
+    let said = becomes(&weir, "nothing_delivered").await;
+    let message = said["message"].as_str().unwrap();
+    assert!(message.contains("at this rate in") && message.contains("Mend the backend"), "{message}");
+    sink.set_faults(faults("{}"));
+    becomes(&weir, "healthy").await;
+    passed_only(&weir, &["some_dropped", "buffer_filling", "nothing_delivered"]);
+}
+
+/// A pipeline to an HTTP server, as Fluent Bit has it.
+fn http_pipeline(server: SocketAddr) -> String {
+    let server = json!({
+        "host": {"value": server.ip().to_string()}, "port": server.port().to_string(), "tls": {"insecure": true},
+    });
+    with_spec(Signal::Logs, "http", &json!({"output": {"http": server}})) + &pod()
+}
+
+async fn with_http(server: SocketAddr) -> (Weir, Load, DataDir, Arc<Node>) {
+    let (dir, node) = (DataDir::new(), Arc::new(Node::new()));
+    let arguments =
+        [&LOOKS[..], &["--data-dir", dir.arg(), "--spill-after", "10ms", "--pod-logs", node.pods()]].concat();
+    let weir = Weir::start(&http_pipeline(server), &arguments).await;
+    let load = Load::print(&node);
+    (weir, load, dir, node)
+}
+
+/// It takes one request of fifty, and asks to wait with the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_hardly_anything() {
+    let is_busy = Arc::new(AtomicBool::new(false));
+    let busy = Arc::clone(&is_busy);
+    let takes = move |number: usize| !busy.load(Ordering::SeqCst) || number % 50 == 49;
+    let server =
+        Backend::scripted(move |number, _| if takes(number) { Say::Ok } else { Say::Code(429, "too many", None) });
+    let server = server.await;
+    let (weir, _load, _dir, _node) = with_http(server.address).await;
+    becomes(&weir, "healthy").await;
+    eventually("something is taken", async || server.captured().iter().any(|request| request.taken)).await;
+    is_busy.store(true, Ordering::SeqCst);
+    let said = becomes(&weir, "buffer_filling").await;
+    let message = said["message"].as_str().unwrap();
+    assert!(message.contains("429") && message.contains("Nothing is lost"), "{message}");
+    is_busy.store(false, Ordering::SeqCst);
+    becomes(&weir, "healthy").await;
+    passed_only(&weir, &["buffer_filling"]);
+}
+
+/// It closes every connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_closes_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let _server = Load(vec![tokio::spawn(async move {
+        loop {
+            drop(listener.accept().await);
+        }
+    })]);
+    let (weir, _load, _dir, _node) = with_http(address).await;
+    let said = becomes(&weir, "nothing_delivered").await;
+    assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+    passed_only(&weir, &["nothing_delivered"]);
+}
+
+/// It was well, and then refuses everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_everything() {
+    let is_ill = Arc::new(AtomicBool::new(false));
+    let ill = Arc::clone(&is_ill);
+    let server =
+        Backend::scripted(move |_, _| if ill.load(Ordering::SeqCst) { Say::Code(400, "no", None) } else { Say::Ok });
+    let server = server.await;
+    let (weir, _load, _dir, _node) = with_http(server.address).await;
+    eventually("something is taken", async || server.captured().iter().any(|request| request.taken)).await;
+    becomes(&weir, "healthy").await;
+    is_ill.store(true, Ordering::SeqCst);
+    becomes(&weir, "all_dropped").await;
+    is_ill.store(false, Ordering::SeqCst);
+    becomes(&weir, "healthy").await;
+    passed_only(&weir, &["some_dropped", "all_dropped"]);
+}
+
+/// Many clients with large requests, a backend that takes its time, and little memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_are_turned_away() {
+    let sink = sink(r#"{"delay": "300ms:100"}"#).await;
+    let arguments = [&LOOKS[..], &["--memory", "32MiB"]].concat();
+    let weir = Weir::start(&output(Signal::Traces, &sink), &arguments).await;
+    let address = weir.http;
+    let client = |number: u64| {
+        tokio::spawn(async move {
+            let body = payload::encoded(1 + number * ITEMS, ITEMS, 20_000);
+            loop {
+                drop(http::post(address, PROTOBUF, None, &body).await);
+            }
+        })
+    };
+    let load = Load((0..24).map(client).collect());
+    let said = becomes(&weir, "throttling").await;
+    assert!(said["amounts"]["turned_away"].as_u64() > Some(0), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("asked to come again"), "{said}");
+    drop(load);
+    becomes(&weir, "healthy").await;
+}
+
+/// How long it takes, with the looks that there are by default. It prints figures for docs/self-monitor.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it measures, which takes ten minutes"]
+async fn how_long_it_takes() {
+    let cases = [
+        (r#"{"fault": ["400:30"]}"#, "some_dropped"),
+        (r#"{"fault": ["400:100"]}"#, "all_dropped"),
+        (r#"{"outage": ["0s..1000s"]}"#, "nothing_delivered"),
+        (r#"{"partial": "50"}"#, "some_dropped"),
+    ];
+    for round in 0..2 {
+        for (fault, state) in cases {
+            let (dir, sink) = (DataDir::new(), sink("{}").await);
+            let weir = Weir::start(&output(Signal::Traces, &sink), &["--data-dir", dir.arg()]).await;
+            let _load = Load::push(&weir, Signal::Traces);
+            // Faults begin at any time between two looks.
+            sleep(Duration::from_millis(20_000 + 3_100 * round)).await;
+            let began = Instant::now();
+            sink.set_faults(faults(fault));
+            becomes(&weir, state).await;
+            let told = began.elapsed();
+            sleep(Duration::from_secs(20)).await;
+            let began = Instant::now();
+            sink.set_faults(faults("{}"));
+            becomes(&weir, "healthy").await;
+            println!("{fault}: told after {told:.1?}, over after {:.1?}; {:?}", began.elapsed(), logged(&weir));
+        }
+    }
+}
