@@ -7,7 +7,9 @@
 
 mod control_plane;
 mod operator;
+mod proxy;
 mod rules;
+mod unwell;
 mod webhooks;
 
 use std::future::Future;
@@ -65,6 +67,24 @@ fn an_operator_makes_nodes_do_what_pipelines_say() {
         let cluster = Cluster { client: control_plane.client.clone() };
         operator::set_up(&cluster).await;
         operator::pipelines_become_what_nodes_run(&cluster).await;
+    });
+}
+
+#[test]
+fn an_api_server_that_is_unwell_changes_nothing() {
+    let Some(programs) = control_plane::programs() else {
+        println!("warning: an API server that is unwell is not tested: there is none");
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let control_plane = ControlPlane::start(&programs).await;
+        let cluster = Cluster { client: control_plane.client.clone() };
+        operator::set_up(&cluster).await;
+        unwell::the_operator_goes_on(&cluster).await;
+        unwell::many_pipelines_and_large_secrets_fit(&cluster).await;
+        unwell::a_node_goes_on(&cluster).await;
+        unwell::two_never_lead(&cluster).await;
     });
 }
 
