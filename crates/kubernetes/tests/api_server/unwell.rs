@@ -114,7 +114,8 @@ pub(crate) async fn many_pipelines_and_large_secrets_fit(cluster: &Cluster) {
     });
     let large = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "large" }, "data": data });
     cluster.send(Method::POST, "/api/v1/namespaces/large/secrets", Some(&large)).await.ok();
-    let endpoint = json!({ "valueFrom": { "secretKeyRef": { "name": "large", "namespace": "large", "key": "endpoint" } } });
+    let endpoint =
+        json!({ "valueFrom": { "secretKeyRef": { "name": "large", "namespace": "large", "key": "endpoint" } } });
     let all: Vec<Value> = (0..500).map(|number| trace(&name(number), endpoint.clone())).collect();
     for some in all.chunks(20) {
         for answer in join_all(some.iter().map(|pipeline| cluster.create(pipeline))).await {
