@@ -9,8 +9,8 @@ use kube::{Client, Config};
 /// A connection takes no longer.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A watch may be silent for as long as the API server lets it last, and not much longer.
-const SILENCE: Duration = Duration::from_secs(300);
+/// A watch is silent for no longer: the API server says every minute how far it is.
+const SILENCE: Duration = Duration::from_secs(150);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]

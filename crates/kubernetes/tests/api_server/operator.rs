@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Method;
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -23,7 +24,7 @@ pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/kyma-system";
 pub(crate) const APPS: &str = "/apis/apps/v1/namespaces/kyma-system";
 pub(crate) const DAEMON_SET: &str = "/apis/apps/v1/namespaces/kyma-system/daemonsets/telemetry-otlp-gateway";
 pub(crate) const CONFIGURATION: &str = "/api/v1/namespaces/kyma-system/secrets/telemetry-node";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kyma-system/leases/cdd7ef0b.kyma-project.io";
+pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kyma-system/leases/cdd7ef0b.kyma-project.io";
 const TELEMETRY: &str = "/apis/operator.kyma-project.io/v1beta1/namespaces/kyma-system/telemetries/default";
 
 /// A running operator.
@@ -33,13 +34,13 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    fn start(cluster: &Cluster, name: &'static str) -> Self {
-        Self::start_with(cluster, name, options())
+    pub(crate) fn start(client: Client, name: &'static str) -> Self {
+        Self::start_with(client, name, options())
     }
 
-    pub(crate) fn start_with(cluster: &Cluster, name: &'static str, options: Options) -> Self {
+    pub(crate) fn start_with(client: Client, name: &'static str, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let (client, ports) = (cluster.client.clone(), Ports { health: None, metrics: None });
+        let ports = Ports { health: None, metrics: None };
         let task = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
             run(client, options, ports, name, Box::new(|_| {}), stop).await
@@ -94,11 +95,11 @@ pub(crate) fn trace(name: &str, endpoint: Value) -> Value {
     pipeline("TracePipeline", "v1beta1", name, &json!({ "output": { "otlp": { "endpoint": endpoint } } }))
 }
 
-fn of_secret() -> Value {
+pub(crate) fn of_secret() -> Value {
     json!({ "valueFrom": { "secretKeyRef": { "name": "backend", "namespace": "shop", "key": "endpoint" } } })
 }
 
-fn secret(endpoint: &str) -> Value {
+pub(crate) fn secret(endpoint: &str) -> Value {
     let data = json!({ "endpoint": BASE64_STANDARD.encode(endpoint), "other": BASE64_STANDARD.encode("unseen") });
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "backend", "namespace": "shop" }, "data": data })
 }
@@ -113,7 +114,7 @@ pub(crate) async fn is_gone(cluster: &Cluster, path: &str) {
 }
 
 /// The reason of a condition, once it is this one.
-async fn has_reason(cluster: &Cluster, path: &str, kind: &str, reason: &str) -> Value {
+pub(crate) async fn has_reason(cluster: &Cluster, path: &str, kind: &str, reason: &str) -> Value {
     eventually(&format!("{path} says {reason}"), || async {
         let object = found(cluster, path).await?;
         let conditions = object["status"]["conditions"].as_array()?.clone();
@@ -123,7 +124,7 @@ async fn has_reason(cluster: &Cluster, path: &str, kind: &str, reason: &str) -> 
     .await
 }
 
-async fn revision(cluster: &Cluster) -> Option<String> {
+pub(crate) async fn revision(cluster: &Cluster) -> Option<String> {
     let secret = found(cluster, CONFIGURATION).await?;
     Some(secret["metadata"]["annotations"]["weir.dev/revision"].as_str()?.to_owned())
 }
@@ -163,7 +164,7 @@ async fn older_installation(cluster: &Cluster) {
 
 pub(crate) async fn pipelines_become_what_nodes_run(cluster: &Cluster) {
     older_installation(cluster).await;
-    let operator = Operator::start(cluster, "first");
+    let operator = Operator::start(cluster.client.clone(), "first");
     let telemetry = json!({
         "apiVersion": "operator.kyma-project.io/v1beta1", "kind": "Telemetry",
         "metadata": { "name": "default", "namespace": "kyma-system" },
@@ -274,7 +275,7 @@ async fn statuses_and_events_tell_the_story(cluster: &Cluster, shop: &Value) {
 }
 
 async fn another_takes_over(cluster: &Cluster, first: Operator) {
-    let second = Operator::start(cluster, "second");
+    let second = Operator::start(cluster.client.clone(), "second");
     let holder = || async {
         let lease = found(cluster, LEASE).await?;
         Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())

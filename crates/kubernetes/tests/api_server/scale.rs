@@ -3,7 +3,6 @@
 //! There are no controllers, so the test says what they would: how workloads are, and which pods there are. It also says
 //! what these pods answer.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -32,9 +31,11 @@ struct Pod {
 }
 
 impl Pod {
-    /// Makes one of a workload; nothing if this machine has no such address.
-    async fn start(cluster: &Cluster, name: &str, workload: &str, ip: &str, revision: String) -> Option<Arc<Self>> {
-        let listener = TcpListener::bind(SocketAddr::new(ip.parse().unwrap(), PORT)).await.ok()?;
+    /// Makes one of a workload.
+    async fn start(cluster: &Cluster, name: &str, workload: &str, revision: String) -> Arc<Self> {
+        let [a, b, c] = [(); 3].map(|()| fastrand::u8(1..255));
+        let ip = format!("127.{a}.{b}.{c}");
+        let listener = TcpListener::bind((ip.as_str(), PORT)).await.unwrap();
         let pods = format!("{NAMESPACE}/pods");
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -49,7 +50,7 @@ impl Pod {
         let pod = Arc::new(Self { roles: Mutex::default(), owed: AtomicUsize::new(3), asked: AtomicUsize::new(0) });
         *pod.roles.lock().unwrap() = vec!["gateway", "logs", "metrics"];
         tokio::spawn(Arc::clone(&pod).answer(listener, revision));
-        Some(pod)
+        pod
     }
 
     async fn answer(self: Arc<Self>, listener: TcpListener, revision: String) {
@@ -111,26 +112,25 @@ fn with(scale: Scale) -> Options {
     Options { scale, ..options() }
 }
 
-/// False if this machine has no address for a pod.
-pub(crate) async fn a_pod_on_each_node_becomes_replicas(cluster: &Cluster) -> bool {
-    let operator = Operator::start_with(cluster, "nodes", with(Scale::default()));
+pub(crate) async fn a_pod_on_each_node_becomes_replicas(cluster: &Cluster) {
+    let operator = Operator::start_with(cluster.client.clone(), "nodes", with(Scale::default()));
     cluster.create(&trace("shop", json!({ "value": "http://backend:4317" }))).await.ok();
     eventually("there is a DaemonSet", || found(cluster, DAEMON_SET)).await;
     daemon_set_is_well(cluster).await;
     let revision = found(cluster, CONFIGURATION).await.unwrap()["metadata"]["annotations"]["weir.dev/revision"].clone();
     let revision = revision.as_str().unwrap().to_owned();
-    let Some(pod) = Pod::start(cluster, "node-a", "telemetry-otlp-gateway", "127.0.88.1", revision).await else {
-        operator.stop().await;
-        return false;
-    };
+    let pod = Pod::start(cluster, "node-a", "telemetry-otlp-gateway", revision).await;
     pod.is_heard().await;
     operator.stop().await;
 
     let storage = Some(Storage { size: "1Gi".to_owned(), class: None });
     let (resources, tolerations) = (json!({ "requests": { "cpu": "500m" } }), json!([]));
     let replicas = Replicas { count: 2, autoscaling: None, storage, resources, tolerations };
-    let operator =
-        Operator::start_with(cluster, "replicas", with(Scale { split_roles: false, gateway: Some(replicas.clone()) }));
+    let operator = Operator::start_with(
+        cluster.client.clone(),
+        "replicas",
+        with(Scale { split_roles: false, gateway: Some(replicas.clone()) }),
+    );
     eventually("there are two replicas", || async {
         (found(cluster, STATEFUL_SET).await?["spec"]["replicas"] == 2).then_some(())
     })
@@ -155,14 +155,17 @@ pub(crate) async fn a_pod_on_each_node_becomes_replicas(cluster: &Cluster) -> bo
     is_gone(cluster, DAEMON_SET).await;
     operator.stop().await;
     an_autoscaler_counts_replicas(cluster, replicas).await;
-    true
 }
 
 /// Nobody takes its number back, and without it the operator counts again.
 async fn an_autoscaler_counts_replicas(cluster: &Cluster, replicas: Replicas) {
     let autoscaling = Autoscaling { max: 5, cpu_percent: Some(70), pending_bytes: Some("64Mi".to_owned()) };
     let counted = Replicas { autoscaling: Some(autoscaling), ..replicas.clone() };
-    let operator = Operator::start_with(cluster, "counted", with(Scale { split_roles: false, gateway: Some(counted) }));
+    let operator = Operator::start_with(
+        cluster.client.clone(),
+        "counted",
+        with(Scale { split_roles: false, gateway: Some(counted) }),
+    );
     let autoscaler = eventually("there is an autoscaler", || found(cluster, AUTOSCALER)).await;
     assert_eq!(autoscaler["spec"]["metrics"].as_array().unwrap().len(), 2, "{autoscaler}");
     let count = async || found(cluster, STATEFUL_SET).await.unwrap()["spec"]["replicas"].clone();
@@ -179,7 +182,11 @@ async fn an_autoscaler_counts_replicas(cluster: &Cluster, replicas: Replicas) {
     .await;
     assert_eq!(count().await, 4, "the number is the autoscaler's");
     operator.stop().await;
-    let operator = Operator::start_with(cluster, "again", with(Scale { split_roles: false, gateway: Some(replicas) }));
+    let operator = Operator::start_with(
+        cluster.client.clone(),
+        "again",
+        with(Scale { split_roles: false, gateway: Some(replicas) }),
+    );
     is_gone(cluster, AUTOSCALER).await;
     eventually("two again", || async { (count().await == 2).then_some(()) }).await;
     operator.stop().await;

@@ -1,0 +1,199 @@
+//! An API server that throttles, hangs, forgets and refuses, and one that has much to tell: statuses stay true, nodes keep
+//! what they have, and nobody makes it worse.
+
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::future::join_all;
+use http::Method;
+use serde_json::{Value, json};
+use weir_kubernetes::lease::{Timings, campaign};
+use weir_kubernetes::node;
+
+use crate::operator::{CONFIGURATION, LEASE, Operator, found, has_reason, of_secret, revision, secret, trace};
+use crate::proxy::{Illness, Proxy};
+use crate::{Cluster, collection, eventually, path};
+
+const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
+/// Watches and calls of an operator that try again, at most once a second each.
+const TRIES_PER_SECOND: usize = 30;
+
+pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let operator = Operator::start(proxy.client.clone(), "unwell");
+    let telemetry = json!({
+        "apiVersion": "operator.kyma-project.io/v1beta1", "kind": "Telemetry",
+        "metadata": { "name": "default", "namespace": "kyma-system" },
+    });
+    cluster.create(&telemetry).await.ok();
+    cluster.send(Method::POST, SECRETS, Some(&secret("http://one:4317"))).await.ok();
+    let shop = trace("shop", of_secret());
+    cluster.create(&shop).await.ok();
+    has_reason(cluster, &path(&shop), "ConfigurationGenerated", "GatewayConfigured").await;
+
+    it_is_not_asked_more_when_it_throttles(cluster, &proxy).await;
+    what_it_forgets_is_listed_again(cluster, &proxy).await;
+    a_right_that_is_taken_away_costs_no_pipeline(cluster, &proxy, &shop).await;
+    a_namespace_that_goes_is_said(cluster, &shop).await;
+    whoever_hears_nothing_leads_no_more(cluster, &proxy, operator).await;
+}
+
+async fn changes_are_seen(cluster: &Cluster, name: &str) {
+    let pipeline = trace(name, json!({ "value": "http://backend:4317" }));
+    cluster.create(&pipeline).await.ok();
+    has_reason(cluster, &path(&pipeline), "ConfigurationGenerated", "GatewayConfigured").await;
+}
+
+async fn it_is_not_asked_more_when_it_throttles(cluster: &Cluster, proxy: &Proxy) {
+    proxy.falls_ill(Illness::Throttles);
+    let began = Instant::now();
+    eventually("it is asked again", || async { (proxy.refused() > 60).then_some(()) }).await;
+    let (tries, time) = (proxy.refused(), began.elapsed());
+    let most = TRIES_PER_SECOND * (usize::try_from(time.as_secs()).unwrap() + 1) + TRIES_PER_SECOND;
+    assert!(tries <= most, "{tries} requests in {time:?}");
+    proxy.falls_ill(Illness::None);
+    changes_are_seen(cluster, "after-throttling").await;
+}
+
+async fn what_it_forgets_is_listed_again(cluster: &Cluster, proxy: &Proxy) {
+    proxy.falls_ill(Illness::Forgets);
+    eventually("watches are told so", || async { (proxy.refused() > 5).then_some(()) }).await;
+    proxy.falls_ill(Illness::None);
+    changes_are_seen(cluster, "after-forgetting").await;
+}
+
+async fn a_right_that_is_taken_away_costs_no_pipeline(cluster: &Cluster, proxy: &Proxy, shop: &Value) {
+    let before = revision(cluster).await.unwrap();
+    proxy.falls_ill(Illness::Refuses(SECRETS));
+    eventually("it is refused", || async { (proxy.refused() > 0).then_some(()) }).await;
+    cluster.send(Method::PATCH, &format!("{SECRETS}/backend"), Some(&secret("http://two:4317"))).await.ok();
+    changes_are_seen(cluster, "meanwhile").await;
+    // What was read before goes on.
+    has_reason(cluster, &path(shop), "ConfigurationGenerated", "GatewayConfigured").await;
+    let meanwhile = revision(cluster).await.unwrap();
+    assert_ne!(before, meanwhile);
+    proxy.falls_ill(Illness::None);
+    eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != meanwhile) }).await;
+}
+
+async fn a_namespace_that_goes_is_said(cluster: &Cluster, shop: &Value) {
+    // Nobody deletes what is in a namespace here but the test.
+    cluster.send(Method::DELETE, "/api/v1/namespaces/shop", None).await.ok();
+    cluster.send(Method::DELETE, &format!("{SECRETS}/backend"), None).await.ok();
+    has_reason(cluster, &path(shop), "ConfigurationGenerated", "ReferencedSecretMissing").await;
+    changes_are_seen(cluster, "without-namespace").await;
+}
+
+async fn whoever_hears_nothing_leads_no_more(cluster: &Cluster, proxy: &Proxy, deaf: Operator) {
+    let holder = async || found(cluster, LEASE).await.unwrap()["spec"]["holderIdentity"].as_str().unwrap().to_owned();
+    assert!(holder().await.starts_with("unwell_"));
+    let other = Operator::start(cluster.client.clone(), "well");
+    proxy.falls_ill(Illness::Hangs);
+    eventually("another leads", || async { holder().await.starts_with("well_").then_some(()) }).await;
+    changes_are_seen(cluster, "by-another").await;
+    let written = found(cluster, CONFIGURATION).await.unwrap()["metadata"]["resourceVersion"].clone();
+    proxy.falls_ill(Illness::None);
+    other.stop().await;
+    eventually("the first leads again", || async { holder().await.starts_with("unwell_").then_some(()) }).await;
+    changes_are_seen(cluster, "by-the-first-again").await;
+    assert_ne!(found(cluster, CONFIGURATION).await.unwrap()["metadata"]["resourceVersion"], written);
+    deaf.stop().await;
+}
+
+/// Five hundred pipelines, each with a name of the greatest length, and a Secret of a megabyte of which one key is used.
+pub(crate) async fn many_pipelines_and_large_secrets_fit(cluster: &Cluster) {
+    let operator = Operator::start(cluster.client.clone(), "many");
+    let name = |number: usize| format!("{number:0>63}");
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "large" } });
+    cluster.send(Method::POST, "/api/v1/namespaces", Some(&namespace)).await.ok();
+    let data = json!({
+        "endpoint": BASE64_STANDARD.encode("http://backend:4317"),
+        "other": BASE64_STANDARD.encode(vec![b'x'; 1_000_000]),
+    });
+    let large = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "large" }, "data": data });
+    cluster.send(Method::POST, "/api/v1/namespaces/large/secrets", Some(&large)).await.ok();
+    let endpoint =
+        json!({ "valueFrom": { "secretKeyRef": { "name": "large", "namespace": "large", "key": "endpoint" } } });
+    let all: Vec<Value> = (0..500).map(|number| trace(&name(number), endpoint.clone())).collect();
+    for some in all.chunks(20) {
+        for answer in join_all(some.iter().map(|pipeline| cluster.create(pipeline))).await {
+            answer.ok();
+        }
+    }
+    for pipeline in &all {
+        has_reason(cluster, &path(pipeline), "ConfigurationGenerated", "GatewayConfigured").await;
+    }
+    let told = found(cluster, CONFIGURATION).await.unwrap();
+    assert!(told.to_string().len() < 500_000, "only the key that is used goes to nodes");
+    operator.stop().await;
+    cluster.send(Method::DELETE, &collection(&all[0]), None).await.ok();
+}
+
+/// A node that has a configuration and pods.
+pub(crate) async fn a_node_goes_on(cluster: &Cluster) {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let identity = |name: &str| node::Options {
+        namespace: "kyma-system".to_owned(),
+        node_name: "node1".to_owned(),
+        identity: name.to_owned(),
+    };
+    pod(cluster, "first").await;
+    let mut node = node::Node::start(&proxy.client, identity("a"));
+    knows(&mut node, 1).await;
+    for (illness, name) in [
+        (Illness::Throttles, "while-throttled"),
+        (Illness::Forgets, "while-forgotten"),
+        (Illness::Refuses("/api/v1/pods"), "while-refused"),
+    ] {
+        let known = node.known().facts.pods.len();
+        proxy.falls_ill(illness);
+        eventually("it is refused", || async { (proxy.refused() > 0).then_some(()) }).await;
+        assert_eq!(node.known().facts.pods.len(), known, "what was seen stays true");
+        pod(cluster, name).await;
+        proxy.falls_ill(Illness::None);
+        knows(&mut node, known + 1).await;
+    }
+    node.stop().await;
+}
+
+async fn knows(node: &mut node::Node, pods: usize) {
+    let deadline = Instant::now() + crate::SOON;
+    while node.known().facts.pods.len() != pods {
+        assert!(Instant::now() < deadline, "{} pods are known, not {pods}", node.known().facts.pods.len());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn pod(cluster: &Cluster, name: &str) {
+    let containers = json!([{ "name": "main", "image": "none" }]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
+        "spec": { "nodeName": "node1", "containers": containers },
+    });
+    cluster.send(Method::POST, "/api/v1/namespaces/default/pods", Some(&pod)).await.ok();
+}
+
+/// One that hears nothing stops to lead by its own clock, before another begins.
+pub(crate) async fn two_never_lead(cluster: &Cluster) {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let [lasts, leads, retry, waits] = [4000, 2000, 200, 200].map(Duration::from_millis);
+    let timings = Timings { lasts, leads, retry, waits };
+    let candidate = |client, name: &str| campaign(client, "kyma-system", "fenced", name.to_owned(), timings);
+    let (first, mut campaign_of_first) = candidate(proxy.client.clone(), "first");
+    let (second, mut campaign_of_second) = candidate(cluster.client.clone(), "second");
+    let one = tokio::spawn(async move { campaign_of_first.run(std::future::pending()).await });
+    eventually("the first leads", || async { first.leads().then_some(()) }).await;
+    let other = tokio::spawn(async move { campaign_of_second.run(std::future::pending()).await });
+    proxy.falls_ill(Illness::Hangs);
+    eventually("the second leads", || async {
+        assert!(!(first.leads() && second.leads()), "two lead");
+        second.leads().then_some(())
+    })
+    .await;
+    one.abort();
+    other.abort();
+}
