@@ -64,6 +64,7 @@ mod writes;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::{io, mem};
 
@@ -96,7 +97,7 @@ use entrance::{DeskFunds, Doors, Socket, desks, is_closed, with_tokens};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
-use receive::{Gate, Receiver, ReceiverStats, Server, ServerLimits};
+use receive::{Gate, Load, Receiver, ReceiverStats, Server, ServerLimits};
 use reloads::Reloads;
 use settings::{IngestSecurity, LAST_ANSWERS, LAST_WRITES};
 use store::{Io, Opened, Store};
@@ -156,6 +157,9 @@ fn advice(source: &io::Error, [address, port]: &[&str; 2]) -> String {
         _ => String::new(),
     }
 }
+
+/// How often whoever waits for the end of all work looks.
+const DONE_CHECK: Duration = Duration::from_millis(100);
 
 /// How an engine ended.
 #[derive(Debug)]
@@ -226,6 +230,7 @@ impl Engine {
         let desks = desks(&pipelines.settings, &admin_gate, &view, funds);
         let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
+        let load = settings.rebalance.map(|cores| Load::watch(budget.clone(), cores));
         let receiver = Arc::new(Receiver {
             inlet: Inlet::new(Arc::clone(&intake)),
             budget,
@@ -233,6 +238,7 @@ impl Engine {
             gate,
             stats: receivers,
             body_timeout: settings.body_timeout,
+            load,
         });
         let (stop, stopped) = watch::channel(false);
         let server = Server::new(Arc::clone(&receiver), ServerLimits::new(settings, division.connections), stopped);
@@ -326,6 +332,24 @@ impl Engine {
         let OtlpPorts(sockets) = ports;
         let serve = |socket: Socket| tokio::spawn(server.clone().serve(socket.listener));
         Adopted { stop, servers: sockets.into_iter().flatten().map(serve).collect() }
+    }
+
+    /// Takes no more connections, and asks clients to go elsewhere; what is here goes on being delivered, for as long as the
+    /// engine lives. Call this before a shutdown.
+    pub fn close(&mut self) {
+        self.ports.clear();
+        self.stop.send_replace(true);
+    }
+
+    /// Resolves when no client is connected and no item is owed to a backend.
+    pub async fn done(&self) {
+        let is_done = || {
+            let connections = self.receiver.stats.connections.load(Ordering::Relaxed);
+            connections == 0 && self.books().iter().all(|(_, books)| books.pending == 0)
+        };
+        while !is_done() {
+            tokio::time::sleep(DONE_CHECK).await;
+        }
     }
 
     /// The OTLP ports, for an engine in another process to adopt them: who connects meanwhile waits for it. Call this

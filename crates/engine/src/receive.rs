@@ -10,6 +10,7 @@ mod grpc;
 mod heads;
 mod http;
 mod large_reads;
+mod load;
 mod refusal;
 mod reply;
 mod server;
@@ -30,6 +31,7 @@ use weir_plan::Signal;
 
 use body::BodyReader;
 pub(crate) use gate::Gate;
+pub(crate) use load::Load;
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
@@ -81,6 +83,8 @@ pub(crate) struct ReceiverStats {
     pub(crate) http: Counters,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
+    /// Told to go away because they were old.
+    pub(crate) connections_retired: AtomicU64,
     /// TLS handshakes that failed.
     pub(crate) handshakes_failed: AtomicU64,
     itemless_reported: Mutex<Seldom>,
@@ -135,6 +139,8 @@ pub(crate) struct Receiver {
     pub(crate) gate: Gate,
     pub(crate) stats: Arc<ReceiverStats>,
     pub(crate) body_timeout: Duration,
+    /// Where connections live shorter the busier the process is.
+    pub(crate) load: Option<Load>,
 }
 
 impl Receiver {

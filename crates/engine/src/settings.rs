@@ -160,6 +160,9 @@ pub struct Settings {
     pub batch_bytes: usize,
     /// See [`MAX_CONNECTION_AGE`].
     pub max_connection_age: Duration,
+    /// For one of several instances behind one address: connections live shorter the busier the process is, and these are
+    /// the cores that it is meant to use.
+    pub rebalance: Option<f64>,
     /// See [`BODY_TIMEOUT`].
     pub body_timeout: Duration,
     /// `None`: what no backend takes is held in memory only.
@@ -192,6 +195,7 @@ impl Default for Settings {
             max_request_bytes: MAX_REQUEST_BYTES,
             batch_bytes: BATCH_BYTES,
             max_connection_age: MAX_CONNECTION_AGE,
+            rebalance: None,
             body_timeout: BODY_TIMEOUT,
             journal: None,
             state: None,

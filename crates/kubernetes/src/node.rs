@@ -49,6 +49,36 @@ pub struct Options {
     pub node_name: String,
     /// Of this process, among those that may speak for the cluster; a random number is added.
     pub identity: String,
+    /// Whether it serves clients of all nodes, and so has to know the pods of all nodes.
+    pub all_pods: bool,
+}
+
+/// What a process does, which says what it has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    /// Takes what clients push.
+    pub gateway: bool,
+    /// Reads what containers print.
+    pub logs: bool,
+    /// Scrapes targets, and collects metrics of nodes and workloads.
+    pub metrics: bool,
+}
+
+impl Roles {
+    /// Both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            gateway: self.gateway || other.gateway,
+            logs: self.logs || other.logs,
+            metrics: self.metrics || other.metrics,
+        }
+    }
+
+    /// As they are typed, and as the operator reads them.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [(self.gateway, "gateway"), (self.logs, "logs"), (self.metrics, "metrics")];
+        all.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
+    }
 }
 
 /// What is known of the cluster.
@@ -166,8 +196,11 @@ impl Node {
         self.facts.borrow_and_update().clone()
     }
 
-    /// Waits until the pods of this node are known, but not for long.
+    /// Waits until the pods that are wanted are known, but not for long.
     pub async fn settle(&mut self, patience: Duration) {
+        if !self.wants.borrow().pods {
+            return;
+        }
         let mut has_pods = self.shared.has_pods.subscribe();
         // Nobody needs to be told: the log says that the API server is away.
         let _ = timeout(patience, has_pods.wait_for(|has| *has)).await;

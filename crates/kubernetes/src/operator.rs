@@ -13,12 +13,14 @@
 pub(crate) mod configuration;
 mod decide;
 mod flow;
+pub(crate) mod layout;
 mod leftovers;
 mod manifests;
 pub(crate) mod names;
 pub(crate) mod object;
 mod options;
 mod overrides;
+pub(crate) mod pending;
 mod picture;
 pub(crate) mod references;
 pub(crate) mod shell;
@@ -29,5 +31,6 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use options::{Options, SetLogLevel};
+pub use options::{Autoscaling, Options, Replicas, Scale, SetLogLevel, Storage};
+pub use pending::Pending;
 pub use shell::{Ports, run};

@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use tokio::net::TcpListener;
 use weir_resources::schema::ConversionWebhook;
 
+use crate::operator::Pending;
 use keeper::Keeper;
 
 pub use registration::configurations;
@@ -41,6 +42,8 @@ pub struct Options {
     pub secret: String,
     /// Where API servers find the server.
     pub address: Address,
+    /// What waits in pods, if the server is to tell autoscalers.
+    pub pending: Option<Pending>,
 }
 
 /// Where API servers find the server.
@@ -56,7 +59,7 @@ impl Options {
     /// In a namespace, with the names that are published.
     pub fn in_namespace(namespace: &str) -> Self {
         let address = Address::Service(SERVICE.to_owned());
-        Self { namespace: namespace.to_owned(), secret: SECRET.to_owned(), address }
+        Self { namespace: namespace.to_owned(), secret: SECRET.to_owned(), address, pending: None }
     }
 
     /// Where objects are converted, without the authority that vouches for it.

@@ -170,6 +170,11 @@ impl Checkpoints {
     pub fn open(state: Option<&Path>) -> Result<Self, StartError> {
         saver::open(state).map(Self)
     }
+
+    /// Whether another process keeps its positions in this directory now.
+    pub fn are_held(state: &Path) -> bool {
+        checkpoint_file::is_held(state)
+    }
 }
 
 impl fmt::Debug for Checkpoints {

@@ -247,6 +247,9 @@ pub(crate) enum Role {
     Logs,
     /// Scrape targets, and collect metrics of nodes and workloads
     Metrics,
+    /// Deliver what is in the data directory, which every process does: alone, it is for a directory that nobody else uses
+    /// any more
+    Backlog,
 }
 
 /// Headings of the options.
@@ -289,7 +292,8 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ProcessArgs {
     /// What this process does, if gateways and agents are separate processes: without gateway, the OTLP ports stay
-    /// closed, without logs, no container logs are read, and without metrics, no metrics are fetched [default: whatever the pipelines ask for]
+    /// closed, without logs, no container logs are read, and without metrics, no metrics are fetched; all deliver what is
+    /// in their data directory [default: whatever the pipelines ask for]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,...")]
     pub(crate) roles: Vec<Role>,
     /// Address of all ports but --admin-port; 0.0.0.0 for all addresses
@@ -329,6 +333,10 @@ pub(crate) struct ProcessArgs {
     /// Directory of the log files of all pods of this node [default: /var/log/pods, if it exists]
     #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR")]
     pub(crate) pod_logs: Option<PathBuf>,
+    /// Directory for how far the logs of containers were read, of which a node has one, whichever process reads them
+    /// [default: logs, below the data directory]
+    #[arg(long, help_heading = CONTAINER_LOGS, value_name = "DIR", conflicts_with = "no_data_dir")]
+    pub(crate) log_positions: Option<PathBuf>,
     /// Name of this node: pods of other nodes are not scraped, and records of pods without a known node get it [default:
     /// $NODE_NAME, else $MY_NODE_NAME]
     #[arg(long, help_heading = AGENTS, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -351,6 +359,9 @@ pub(crate) struct ProcessArgs {
     /// How long a client waits for delivery before its data is written to the data directory and answered OK
     #[arg(long, help_heading = DATA_DIRECTORY, value_name = "DURATION", default_value = "250ms", value_parser = parse_duration)]
     pub(crate) spill_after: Duration,
+    /// At the end, deliver what is in the data directory, too, within --drain-timeout: for one that goes with the process
+    #[arg(long, help_heading = DATA_DIRECTORY)]
+    pub(crate) drain_backlog: bool,
     /// How long a shutdown may take to deliver pending data
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = parse_duration)]
     pub(crate) drain_timeout: Duration,
@@ -361,6 +372,14 @@ pub(crate) struct ProcessArgs {
     /// Age at which clients are asked to reconnect, give or take a tenth, so that they spread over instances
     #[arg(long, help_heading = PORTS, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub(crate) max_connection_age: Duration,
+    /// Ask clients to reconnect sooner the busier this process is, down to a tenth of that age: for several instances
+    /// behind one address
+    #[arg(long, help_heading = PORTS)]
+    pub(crate) rebalance: bool,
+    /// CPU that this process is meant to use, as Kubernetes writes it, for example 500m; that much is busy [default: all
+    /// that it may use]
+    #[arg(long, help_heading = PORTS, value_name = "CORES", requires = "rebalance", value_parser = limits::parse_cores)]
+    pub(crate) rebalance_cpu: Option<f64>,
 }
 
 /// Who may send; everybody when nothing is given. The files are read again when they change.

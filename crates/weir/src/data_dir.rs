@@ -58,7 +58,7 @@ pub(crate) fn open(args: &ProcessArgs) -> anyhow::Result<Option<DataDir>> {
     let fsync_interval = matches!(fsync, Fsync::Interval(_)).then(|| debug(args.fsync_interval));
     tracing::info!(data_dir = %dir.display(), fsync = args.fsync.name(), fsync_interval, "data that no backend takes at once is kept on disk");
     let journal = Journal { fs: Arc::new(fs), fsync };
-    Ok(Some(DataDir { journal, state: StateFiles::in_data_dir(&dir), logs: logs_dir(&dir) }))
+    Ok(Some(DataDir { journal, state: StateFiles::in_data_dir(&dir), logs: positions(args, &dir) }))
 }
 
 /// Telemetry may hold secrets, and a directory that was there before keeps its mode.
@@ -89,6 +89,11 @@ fn default_dir() -> anyhow::Result<PathBuf> {
              name a directory with --data-dir, or keep data in memory with --no-data-dir"
         ),
     }
+}
+
+/// Where the checkpoints of container logs are that this process keeps.
+pub(crate) fn positions(args: &ProcessArgs, dir: &Path) -> PathBuf {
+    args.log_positions.clone().unwrap_or_else(|| logs_dir(dir))
 }
 
 /// Where a data directory has the checkpoints of container logs.

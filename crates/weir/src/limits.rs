@@ -3,6 +3,7 @@
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weir_units::quantity;
 
 /// Reads a size above nothing, such as `512MiB`, `1.5Gi` or `1000000`, in bytes.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
@@ -46,9 +47,29 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
+/// Cores that this process may use.
+pub(crate) fn cores() -> f64 {
+    std::thread::available_parallelism().map_or(1, usize::from) as f64
+}
+
+/// An amount of CPU, as Kubernetes writes it.
+pub(crate) fn parse_cores(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is no amount of CPU: expected a number of cores above 0, for example 2 or 500m");
+    let thousandths = quantity::thousandths(text).map_err(|_| wrong())?;
+    if thousandths == 0 { Err(wrong()) } else { Ok(thousandths as f64 / 1000.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_amount_of_cpu_is_some() {
+        assert_eq!([parse_cores("500m"), parse_cores("2"), parse_cores("1.5")], [Ok(0.5), Ok(2.0), Ok(1.5)]);
+        for wrong in ["", "0", "0m", "-1", "a lot"] {
+            assert!(parse_cores(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn cgroup_lines() {

@@ -5,7 +5,7 @@ mod page;
 mod report;
 mod saved;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,13 @@ use weir_engine::admin::Route;
 use weir_engine::{Inlet, Probes};
 use weir_journal::LockError;
 use weir_kubernetes::Client;
-use weir_kubernetes::node::{self, Configuration, Facts, Node, Seen, Wants};
+use weir_kubernetes::node::{self, Configuration, Facts, Node, Roles, Seen, Wants};
 use weir_plan::Plan;
 use weir_resources::{Loaded, LogOutputs, Report, Source};
 use weir_sources::runtime::Speaks;
+use weir_sources::tail::Checkpoints;
 
-use crate::cli::{LogLevel, ProcessArgs};
+use crate::cli::{LogLevel, ProcessArgs, Role};
 use crate::configuration::options;
 use crate::container_logs::node_name;
 use crate::data_dir;
@@ -71,13 +72,16 @@ pub(crate) struct NodeArgs {
     /// process is one of its own]
     #[arg(long, env = "POD_UID", value_name = "UID", value_parser = NonEmptyStringValueParser::new())]
     pod_uid: Option<String>,
+    /// Know the pods of all nodes, not of this one alone: for a gateway that serves clients of the whole cluster
+    #[arg(long)]
+    all_pods: bool,
     #[command(flatten)]
     process: ProcessArgs,
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
-    let NodeArgs { namespace, kubeconfig, pod_name, pod_uid, process } = args;
+    let NodeArgs { namespace, kubeconfig, pod_name, pod_uid, all_pods, process } = args;
     let process = Arc::new(process);
     let Some(node_name) = node_name(&process) else {
         bail!("cannot watch the pods of this node: name it with --node-name, or in the environment as NODE_NAME");
@@ -88,7 +92,7 @@ pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::new()?;
         limits::raise_file_limit();
         let client = weir_kubernetes::client(kubeconfig.as_deref()).await?;
-        let options = node::Options { namespace, node_name, identity: pod_name };
+        let options = node::Options { namespace, node_name, identity: pod_name, all_pods };
         loop {
             let host = Cluster::new(&client, options.clone(), Arc::clone(&process), id.clone());
             match run::gateway(Arc::clone(&process), host, &mut signals).await? {
@@ -145,7 +149,8 @@ impl Cluster {
     fn new(client: &Client, options: node::Options, process: Arc<ProcessArgs>, id: String) -> Self {
         let node = Node::start(client, options);
         let saved = Saved::of(data_dir::directory(&process).ok().flatten().as_deref());
-        let (loading, page, running) = (Reading::default(), NodePage::default(), LogOutputs::default());
+        let page = NodePage::new(roles(&process));
+        let (loading, running) = (Reading::default(), LogOutputs::default());
         Self { node, process, id, door: None, saved, told: None, loading, page, reporter: None, running }
     }
 
@@ -198,7 +203,7 @@ impl Host for Cluster {
         let waiting = Probes::bind(self.process.listen, self.process.health_port, "waiting_for_configuration").await;
         let waiting = waiting.context("cannot answer probes; choose another port with --health-port")?;
         let loaded = self.begin().await;
-        self.node.want(Wants::of(&loaded.plan));
+        self.node.want(Wants::of(&loaded.plan, roles(&self.process)));
         self.node.settle(PATIENCE).await;
         waiting.end().await;
         Ok(self.with_facts(loaded))
@@ -241,6 +246,9 @@ impl Host for Cluster {
                         ),
                     }
                     self.saved.keep();
+                    if args.allows(Role::Logs) {
+                        until_free(&data_dir::positions(args, &dir)).await;
+                    }
                     return Ok(Premises { data_dir, estate });
                 }
                 Err(error) if is_held(&error) => {}
@@ -259,7 +267,7 @@ impl Host for Cluster {
 
     fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet) {
         self.running = log_outputs;
-        self.node.want(Wants::of(plan));
+        self.node.want(Wants::of(plan, roles(&self.process)));
         if let Some(told) = &self.told {
             self.page.set(&told.revision);
             self.saved.save(Arc::clone(told));
@@ -291,6 +299,22 @@ impl Host for Cluster {
         }
         tokio::join!(node.stop(), saved.end());
     }
+}
+
+/// Waits until nobody else reads the logs of this node: another pod may be about to leave that to this one.
+async fn until_free(positions: &Path) {
+    let mut is_said = false;
+    while Checkpoints::are_held(positions) {
+        if !std::mem::replace(&mut is_said, true) {
+            tracing::info!(positions = %positions.display(), "another process reads the logs of containers; waiting until it ends");
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+fn roles(process: &ProcessArgs) -> Roles {
+    let [gateway, logs, metrics] = [Role::Gateway, Role::Logs, Role::Metrics].map(|role| process.allows(role));
+    Roles { gateway, logs, metrics }
 }
 
 fn load(told: &Configuration, running: &LogOutputs) -> Result<Loaded, Report> {

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use weir_kubernetes::Client;
-use weir_kubernetes::operator::{self, Options, Ports};
+use weir_kubernetes::operator::{self, Autoscaling, Options, Pending, Ports, Replicas, Scale, Storage};
 use weir_kubernetes::webhook::{self, Webhook};
 
 use crate::allocator;
@@ -34,11 +34,15 @@ On SIGTERM or Ctrl-C, the operator gives its Lease back and ends; nodes go on wi
 
 /// Headings of the options.
 const NODES: &str = "Nodes";
-const LABELS: &str = "Labels and annotations of the DaemonSet and its pods";
+const GATEWAY: &str = "Replicas of the gateway, in place of one on each node";
+const LABELS: &str = "Labels and annotations of the workloads and their pods";
 const PORTS: &str = "Ports";
 
 /// CPU and memory of a node: requests are those of the published gateway, and the limit leaves 768 MiB for payloads.
 const RESOURCES: &str = r#"{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"1Gi"}}"#;
+
+/// What a replica of the gateway asks for: its share of the CPU is measured by the request.
+const GATEWAY_RESOURCES: &str = r#"{"requests":{"cpu":"500m","memory":"256Mi"},"limits":{"memory":"1Gi"}}"#;
 
 /// All nodes: telemetry of a node that is tainted is wanted most.
 const TOLERATIONS: &str = r#"[{"effect":"NoExecute","operator":"Exists"},{"effect":"NoSchedule","operator":"Exists"}]"#;
@@ -85,16 +89,21 @@ pub(crate) struct OperatorArgs {
     /// Argument for `weir node`; may be given several times
     #[arg(long, help_heading = NODES, value_name = "ARGUMENT", allow_hyphen_values = true)]
     node_arg: Vec<String>,
-    /// Label of the DaemonSet; may be given several times, as all of these
+    /// Run gateway, log agent and metric agent as DaemonSets of their own
+    #[arg(long, help_heading = NODES)]
+    split_roles: bool,
+    #[command(flatten)]
+    gateway: GatewayArgs,
+    /// Label of the workloads; may be given several times, as all of these
     #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
     additional_workload_label: Vec<(String, String)>,
-    /// Annotation of the DaemonSet
+    /// Annotation of the workloads
     #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
     additional_workload_annotation: Vec<(String, String)>,
-    /// Label of its pods
+    /// Label of their pods
     #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
     additional_pod_label: Vec<(String, String)>,
-    /// Annotation of its pods
+    /// Annotation of their pods
     #[arg(long, help_heading = LABELS, value_name = "KEY=VALUE", value_parser = pair)]
     additional_pod_annotation: Vec<(String, String)>,
     /// Address of all ports
@@ -112,6 +121,63 @@ pub(crate) struct OperatorArgs {
     /// Serve no webhooks, and leave those of the API server as they are: for development
     #[arg(long, help_heading = PORTS)]
     no_webhooks: bool,
+}
+
+/// When to run which: docs/kubernetes.md.
+#[derive(Args, Debug)]
+struct GatewayArgs {
+    /// Run so many gateways, wherever there is room; nodes run agents only
+    #[arg(long, help_heading = GATEWAY, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    gateway_replicas: Option<u32>,
+    /// Let a HorizontalPodAutoscaler make them more, up to this number
+    #[arg(long, help_heading = GATEWAY, value_name = "COUNT", requires = "gateway_replicas")]
+    gateway_replicas_max: Option<u32>,
+    /// More of them if they use more than this part of the CPU that they request, in percent; 0 if it does not matter
+    #[arg(long, help_heading = GATEWAY, value_name = "PERCENT", default_value_t = 70, requires = "gateway_replicas_max")]
+    gateway_cpu_percent: u32,
+    /// More of them if more than this waits in each, as a quantity, by the custom metric weir_pending_bytes; empty if it does
+    /// not matter
+    #[arg(long, help_heading = GATEWAY, value_name = "QUANTITY", default_value = "", requires = "gateway_replicas_max")]
+    gateway_pending_bytes: String,
+    /// Serve that metric to the autoscaler with the webhooks, as the custom metrics API of the cluster
+    #[arg(long, help_heading = GATEWAY, requires = "gateway_pending_bytes", conflicts_with = "no_webhooks")]
+    serve_metrics: bool,
+    /// Give each a volume of this size, which outlives its pod; without, pods deliver what they have before they end
+    #[arg(long, help_heading = GATEWAY, value_name = "QUANTITY", requires = "gateway_replicas")]
+    gateway_storage: Option<String>,
+    /// StorageClass of the volumes [default: that of the cluster]
+    #[arg(long, help_heading = GATEWAY, value_name = "NAME", requires = "gateway_storage")]
+    gateway_storage_class: Option<String>,
+    /// Resources of the container, as Kubernetes has them
+    #[arg(long, help_heading = GATEWAY, value_name = "JSON", default_value = GATEWAY_RESOURCES, value_parser = object)]
+    gateway_resources: Value,
+    /// Tolerations of the pods, as Kubernetes has them
+    #[arg(long, help_heading = GATEWAY, value_name = "JSON", default_value = "[]", value_parser = list)]
+    gateway_tolerations: Value,
+}
+
+impl GatewayArgs {
+    fn replicas(self) -> anyhow::Result<Option<Replicas>> {
+        let Some(count) = self.gateway_replicas else { return Ok(None) };
+        let autoscaling = self.gateway_replicas_max.map(|max| Autoscaling {
+            max,
+            cpu_percent: Some(self.gateway_cpu_percent).filter(|percent| *percent > 0),
+            pending_bytes: Some(self.gateway_pending_bytes).filter(|bytes| !bytes.is_empty()),
+        });
+        if let Some(Autoscaling { max, cpu_percent, pending_bytes }) = &autoscaling {
+            if *max < count {
+                bail!(
+                    "cannot have at most --gateway-replicas-max {max} gateways: --gateway-replicas says at least {count}"
+                );
+            }
+            if cpu_percent.is_none() && pending_bytes.is_none() {
+                bail!("cannot count gateways by nothing: name --gateway-cpu-percent, --gateway-pending-bytes, or both");
+            }
+        }
+        let storage = self.gateway_storage.map(|size| Storage { size, class: self.gateway_storage_class });
+        let (resources, tolerations) = (self.gateway_resources, self.gateway_tolerations);
+        Ok(Some(Replicas { count, autoscaling, storage, resources, tolerations }))
+    }
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -136,7 +202,8 @@ async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     };
     let name = args.pod_name.clone();
     let (stop, stopped) = oneshot::channel::<()>();
-    let webhooks = webhooks(&args, client.clone(), async { drop(stopped.await) }).await?;
+    let pending = args.gateway.serve_metrics.then(Pending::default);
+    let webhooks = webhooks(&args, pending.clone(), client.clone(), async { drop(stopped.await) }).await?;
     let mut webhooks = tokio::spawn(webhooks);
     // API servers ask all operators, and only one leads: whoever cannot answer must not stay.
     let ends = async {
@@ -145,7 +212,9 @@ async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
             ended = &mut webhooks => tracing::error!(?ended, "the webhooks ended"),
         }
     };
-    operator::run(client, options(args), ports, &name, Box::new(set_log_level), ends).await.context("cannot start")?;
+    operator::run(client, options(args, pending)?, ports, &name, Box::new(set_log_level), ends)
+        .await
+        .context("cannot start")?;
     if webhooks.is_finished() {
         bail!("cannot go on without webhooks");
     }
@@ -162,6 +231,7 @@ fn set_log_level(level: Option<&str>) {
 /// Binds the port of the webhooks; what comes back serves them until `stop` resolves.
 async fn webhooks(
     args: &OperatorArgs,
+    pending: Option<Pending>,
     client: Client,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
@@ -171,7 +241,7 @@ async fn webhooks(
         let address = SocketAddr::new(args.listen, args.webhook_port);
         Some(TcpListener::bind(address).await.with_context(|| format!("cannot bind {address} for the webhooks"))?)
     };
-    let options = webhook::Options::in_namespace(&args.namespace);
+    let options = webhook::Options { pending, ..webhook::Options::in_namespace(&args.namespace) };
     Ok(async move {
         match listener {
             Some(listener) => Ok(Webhook::new(options).run(client, listener, stop).await?),
@@ -183,11 +253,11 @@ async fn webhooks(
     })
 }
 
-fn options(args: OperatorArgs) -> Options {
+fn options(args: OperatorArgs, pending: Option<Pending>) -> anyhow::Result<Options> {
     let map = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
     let mut node_selector = map(args.node_selector);
     node_selector.entry("kubernetes.io/os".to_owned()).or_insert_with(|| "linux".to_owned());
-    Options {
+    Ok(Options {
         namespace: args.namespace,
         image: args.image,
         image_pull_secrets: args.image_pull_secret_name,
@@ -203,7 +273,9 @@ fn options(args: OperatorArgs) -> Options {
         workload_annotations: map(args.additional_workload_annotation),
         pod_labels: map(args.additional_pod_label),
         pod_annotations: map(args.additional_pod_annotation),
-    }
+        pending,
+        scale: Scale { split_roles: args.split_roles, gateway: args.gateway.replicas()? },
+    })
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -234,5 +306,34 @@ mod tests {
         assert!(pair("a").is_err() && pair("=b").is_err());
         assert!(object(RESOURCES).is_ok() && object("[]").is_err() && object("{").is_err());
         assert!(list(TOLERATIONS).is_ok() && list("{}").is_err());
+    }
+
+    fn replicas(arguments: &[&str]) -> anyhow::Result<Option<Replicas>> {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            gateway: GatewayArgs,
+        }
+        let only = <Only as clap::Parser>::try_parse_from([&["operator"], arguments].concat())?;
+        only.gateway.replicas()
+    }
+
+    #[test]
+    fn replicas_are_counted_by_something_and_no_fewer_than_wanted() {
+        assert_eq!(replicas(&[]).unwrap(), None);
+        let wanted = ["--gateway-replicas", "2", "--gateway-replicas-max", "4", "--gateway-storage", "1Gi"];
+        let found = replicas(&wanted).unwrap().unwrap();
+        let autoscaling = Autoscaling { max: 4, cpu_percent: Some(70), pending_bytes: None };
+        assert_eq!((found.count, found.autoscaling), (2, Some(autoscaling)));
+        assert_eq!(found.storage, Some(Storage { size: "1Gi".to_owned(), class: None }));
+        for wrong in [
+            &["--gateway-replicas", "0"][..],
+            &["--gateway-replicas-max", "2"],
+            &["--gateway-replicas", "3", "--gateway-replicas-max", "2"],
+            &["--gateway-replicas", "1", "--gateway-replicas-max", "2", "--gateway-cpu-percent", "0"],
+            &["--gateway-storage", "1Gi"],
+        ] {
+            assert!(replicas(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

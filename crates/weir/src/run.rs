@@ -168,6 +168,7 @@ fn settings(args: &ProcessArgs, plan: &Plan) -> anyhow::Result<Settings> {
         max_request_bytes,
         batch_bytes: settings::BATCH_BYTES,
         max_connection_age: args.max_connection_age,
+        rebalance: args.rebalance.then(|| args.rebalance_cpu.unwrap_or_else(limits::cores)),
         body_timeout: settings::BODY_TIMEOUT,
         journal: None,
         state: None,
@@ -298,8 +299,8 @@ impl<H: Host> Gateway<H> {
             }
         };
         tracing::info!("stopping: finishing what is under way; another signal, a second later or more, ends at once");
-        let drain_timeout = self.args.drain_timeout;
-        self.end(drain_timeout, signals).await?;
+        let ProcessArgs { drain_timeout, drain_backlog, .. } = *self.args;
+        self.end(drain_timeout, drain_backlog, signals).await?;
         Ok(End::Stopped(code))
     }
 
@@ -309,18 +310,24 @@ impl<H: Host> Gateway<H> {
         let began = Instant::now();
         tracing::info!("another process takes over; finishing what is under way");
         heir.bequeath(self.engine.ports()).await;
-        self.end(handover::PATIENCE, signals).await?;
+        self.end(handover::PATIENCE, false, signals).await?;
         heir.release().await;
         tracing::info!(took = ?began.elapsed(), "handed over");
         Ok(End::HandedOver(heir, ExitCode::SUCCESS))
     }
 
-    async fn end(mut self, drain_timeout: Duration, signals: &mut Signals) -> anyhow::Result<()> {
+    async fn end(mut self, drain_timeout: Duration, drain_backlog: bool, signals: &mut Signals) -> anyhow::Result<()> {
         // It sees what keeps the data directory.
         self.looking.abort();
         let _ = self.looking.await;
         // What is read already is waited for, as it is for clients.
         let hurry = signals.next().shared();
+        if drain_backlog {
+            self.engine.close();
+            if !is_done_within(drain_timeout, hurry.clone(), self.engine.done()).await {
+                tracing::warn!("not all of the backlog was delivered in time; it is in the data directory");
+            }
+        }
         let agents = async {
             tokio::join!(self.log_agent.stop(), self.metric_agent.stop(), self.runtime_metrics.stop());
         };

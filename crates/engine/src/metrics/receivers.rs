@@ -11,7 +11,7 @@ const BY_SIGNAL: &[&str] = &["transport", "signal"];
 const ACCEPTED: &str = "Items answered OK";
 const REFUSED: &str = "Items whose client was asked to send them again";
 
-pub(super) const METRICS: [Metric; 13] = [
+pub(super) const METRICS: [Metric; 14] = [
     Metric {
         name: "otelcol_receiver_accepted_spans_total",
         kind: Counter,
@@ -103,6 +103,13 @@ pub(super) const METRICS: [Metric; 13] = [
         labels: &[],
         help: "Connections closed at the limit on their number",
         samples: |snapshot| one(snapshot.receivers.connections_refused),
+    },
+    Metric {
+        name: "weir_receiver_connections_retired_total",
+        kind: Counter,
+        labels: &[],
+        help: "Connections whose clients were asked to connect anew because of their age",
+        samples: |snapshot| one(snapshot.receivers.connections_retired),
     },
     Metric {
         name: "weir_receiver_tls_handshakes_failed_total",

@@ -64,7 +64,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct ServerLimits {
     /// Open at once.
     pub(crate) connections: usize,
-    /// Age at which a connection is asked to go away, give or take a tenth.
+    /// Age at which a connection is asked to go away, give or take a tenth; sooner where load counts.
     pub(crate) age: Duration,
     /// HTTP/2 flow-control window of a connection and of each stream in it, in bytes.
     window: u32,
@@ -232,10 +232,16 @@ impl Server {
     /// the memory that it keeps.
     async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept) {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
+        let old = async {
+            match &self.receiver.load {
+                Some(load) => load.outlived(age).await,
+                None => tokio::time::sleep(age).await,
+            }
+        };
         let mut stop = self.stop.clone();
         tokio::select! {
             () = stopped(&mut stop) => {}
-            () = tokio::time::sleep(age) => {}
+            () = old => drop(self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed)),
             () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
             () = wasteful(member, streams) => {}
             () = self.hoards(kept) => {}

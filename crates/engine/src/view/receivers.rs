@@ -23,6 +23,8 @@ pub struct ReceiverFigures {
     pub connections: u64,
     /// Connections closed at the limit on their number.
     pub connections_refused: u64,
+    /// Connections that were asked to go away because they were old.
+    pub connections_retired: u64,
     /// TLS handshakes that failed.
     pub handshakes_failed: u64,
 }
@@ -53,6 +55,7 @@ impl ReceiverFigures {
             unclaimed: loaded(&intake.unclaimed),
             connections: load(&stats.connections),
             connections_refused: load(&stats.connections_refused),
+            connections_retired: load(&stats.connections_retired),
             handshakes_failed: load(&stats.handshakes_failed),
         }
     }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::{CertificateSeen, Examination, Options, Part, PodSeen, Resource};
 use crate::certificates;
 use crate::client::words;
+use crate::operator::layout::Workload;
 use crate::operator::names::{self, METRICS_PORT};
 use crate::operator::object::kinds::{self, Kind};
 use crate::operator::object::{ObjectKey, generation, name, text};
@@ -119,8 +120,9 @@ impl Look<'_> {
 
     async fn pods(&mut self) -> Vec<PodSeen> {
         let mut pods = Vec::new();
-        for (part, name) in [(Part::Operator, OPERATOR), (Part::Node, names::NODE)] {
-            let labels = format!("{}={name}", names::NAME_LABEL);
+        let of_nodes = Workload::ALL.map(Workload::name).join(",");
+        for (part, apps) in [(Part::Operator, OPERATOR), (Part::Node, of_nodes.as_str())] {
+            let labels = format!("{} in ({apps})", names::NAME_LABEL);
             let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.options.namespace);
             let listed = request(api.list(&ListParams::default().labels(&labels))).await;
             let listed = self.or_note("pods", listed);

@@ -8,6 +8,12 @@ use weir_resources::{Observed, Source};
 
 use crate::operator::object::{name, text};
 
+/// Reading a text takes many times its size, so pods are read so many at a time.
+const PODS_AT_ONCE: usize = 500;
+
+/// What is said of a pod by other objects than its owners.
+const OF_PODS: [&str; 3] = ["Node", "Namespace", "ConfigMap"];
+
 /// Documents by their kind, namespace and name.
 #[derive(Debug, Default)]
 pub(super) struct Objects(BTreeMap<Key, String>);
@@ -24,8 +30,12 @@ pub(super) fn key(kind: &'static str, document: &Value) -> Key {
 impl Objects {
     /// Whether anything is another than before.
     pub(super) fn set(&mut self, kind: &'static str, document: &Value) -> bool {
-        let text = document.to_string();
-        let known = self.0.entry(key(kind, document)).or_default();
+        self.put(key(kind, document), document.to_string())
+    }
+
+    /// The same with its text.
+    pub(super) fn put(&mut self, key: Key, text: String) -> bool {
+        let known = self.0.entry(key).or_default();
         let differs = *known != text;
         *known = text;
         differs
@@ -38,11 +48,16 @@ impl Objects {
 
     /// All there are of a kind. Whether anything is another than before.
     pub(super) fn replace(&mut self, kind: &'static str, documents: &[Value]) -> bool {
-        let keys: BTreeSet<Key> = documents.iter().map(|document| key(kind, document)).collect();
+        self.replace_all(kind, documents.iter().map(|document| (key(kind, document), document.to_string())).collect())
+    }
+
+    /// The same with their texts.
+    pub(super) fn replace_all(&mut self, kind: &'static str, documents: Vec<(Key, String)>) -> bool {
+        let keys: BTreeSet<&Key> = documents.iter().map(|(key, _)| key).collect();
         let before = self.0.len();
         self.0.retain(|known, _| known.0 != kind || keys.contains(known));
         let left = self.0.len() < before;
-        documents.iter().fold(left, |differs, document| self.set(kind, document) | differs)
+        documents.into_iter().fold(left, |differs, (key, text)| self.put(key, text) | differs)
     }
 
     /// Nothing of this kind is known any more.
@@ -57,28 +72,63 @@ impl Objects {
 
     /// The text that a file with all of them would have.
     pub(super) fn text(&self) -> String {
-        let mut owners = BTreeMap::new();
-        let mut list = String::from(r#"{"apiVersion":"v1","kind":"List","items":["#);
-        let mut separator = "";
-        for ((kind, ..), document) in &self.0 {
-            if *kind == "Pod" {
-                owners.extend(owners_of(document));
-            }
-            // A string takes everything.
-            let _ = write!(list, "{separator}{document}");
-            separator = ",";
-        }
-        for owner in owners.values() {
-            let _ = write!(list, "{separator}{owner}");
-            separator = ",";
-        }
-        list + "]}"
+        list(self.of_kinds(|_| true), &self.pods().collect::<Vec<_>>())
     }
+
+    /// The same in several texts, which say together what the one says.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let pods: Vec<_> = self.pods().collect();
+        let (first, more) = pods.split_at(pods.len().min(PODS_AT_ONCE));
+        let rest = more.chunks(PODS_AT_ONCE).map(|pods| list(self.of_kinds(|kind| OF_PODS.contains(&kind)), pods));
+        [list(self.of_kinds(|_| true), first)].into_iter().chain(rest).collect()
+    }
+
+    fn pods(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(key, _)| key.0 == POD).map(|(_, document)| document.as_str())
+    }
+
+    /// Others than pods.
+    fn of_kinds(&self, is_wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+        let others = self.0.iter().filter(move |(key, _)| key.0 != POD && is_wanted(key.0));
+        others.map(|(_, document)| document.as_str())
+    }
+}
+
+const POD: &str = "Pod";
+
+/// A list of these, with what is behind the owners of these pods.
+fn list<'a>(others: impl Iterator<Item = &'a str>, pods: &[&'a str]) -> String {
+    let owners: BTreeMap<_, _> = pods.iter().flat_map(|pod| owners_of(pod)).collect();
+    let mut list = String::from(r#"{"apiVersion":"v1","kind":"List","items":["#);
+    let mut separator = "";
+    for document in others.chain(pods.iter().copied()) {
+        // A string takes everything.
+        let _ = write!(list, "{separator}{document}");
+        separator = ",";
+    }
+    for owner in owners.values() {
+        let _ = write!(list, "{separator}{owner}");
+        separator = ",";
+    }
+    list + "]}"
 }
 
 /// Reads a text of [`Objects::text`].
 pub(super) fn observe(text: String) -> Observed {
     weir_resources::observe(&[Source { name: "cluster".to_owned(), text }])
+}
+
+/// Reads the texts of [`Objects::texts`]: what is not about pods is in the first.
+pub(super) fn observe_all(texts: Vec<String>) -> Observed {
+    let mut texts = texts.into_iter();
+    let mut all = texts.next().map(observe).unwrap_or_default();
+    for more in texts.map(observe) {
+        all.facts.pods.extend(more.facts.pods);
+        all.facts.scrapables.pods.extend(more.facts.scrapables.pods);
+        let new: Vec<_> = more.findings.into_iter().filter(|finding| !all.findings.contains(finding)).collect();
+        all.findings.extend(new);
+    }
+    all
 }
 
 /// What stands behind the owners of a pod. It is in their names, so nobody has to watch them: there may be ten for each pod.
@@ -167,6 +217,26 @@ mod tests {
                 vec![workload(WorkloadKind::Job, "migration-2")],
             ]
         );
+    }
+
+    /// However many pods there are, no text is large; together they say what one text would.
+    #[test]
+    fn many_pods_are_read_a_part_at_a_time() {
+        let mut objects = Objects::default();
+        let labels = json!({ "topology.kubernetes.io/zone": "z1" });
+        let node =
+            json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n1", "labels": labels }, "status": {} });
+        objects.set("Node", &node);
+        for number in 0..2 * PODS_AT_ONCE + 1 {
+            objects.set("Pod", &pod(&format!("p{number}"), ("ReplicaSet", "cart-7d4b"), Some("7d4b")));
+        }
+        let texts = objects.texts();
+        assert_eq!(texts.len(), 3);
+        let (parts, whole) = (observe_all(texts), observe(objects.text()));
+        assert_eq!(parts.facts, whole.facts);
+        assert_eq!(parts.findings, whole.findings);
+        let last = parts.facts.pods.last().unwrap();
+        assert_eq!((last.node_labels.len(), last.workloads.len()), (1, 1), "what other objects say of it");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
 use super::keep::{self, Purpose};
-use super::objects::{key, observe};
+use super::objects::{key, observe_all};
 use super::wants::Kind;
 use super::watch::{Change, Progress, What, follow};
 use super::{Cluster, Configuration, Facts, Node, Objects, Options, Scope, Shared, Told, Wants};
@@ -24,6 +24,8 @@ use crate::operator::object::{kinds, text};
 
 /// Changes of a node's objects that come within this time have an effect together.
 const LOCAL_PACE: Duration = Duration::from_millis(200);
+/// Of the time, making facts of what was seen may take this part: where there are many pods, some always change.
+const SHARE: u32 = 20;
 /// The same for those of the whole cluster, which only become metrics, every half a minute or so.
 const CLUSTER_PACE: Duration = Duration::from_secs(5);
 
@@ -40,7 +42,7 @@ const SYSTEM: &str = "kube-system";
 const SHOOT_INFO: &str = "shoot-info";
 
 pub(super) fn start(client: &Client, options: Options) -> Node {
-    let Options { namespace, node_name, identity } = options;
+    let Options { namespace, node_name, identity, all_pods } = options;
     let (wants, wanted) = cell::channel(Wants::default());
     let (stop, stopped) = cell::channel(false);
     let (told, configuration) = cell::channel(Told::None);
@@ -57,11 +59,11 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
         leadership: leadership.clone(),
         progress: Mutex::default(),
     });
-    let watcher = Watcher { client: client.clone(), node_name, shared: Arc::clone(&shared) };
+    let watcher = Watcher { client: client.clone(), node_name, all_pods, shared: Arc::clone(&shared) };
     let mut tasks = JoinSet::new();
     tasks.spawn(watcher.clone().secret(namespace.clone(), told));
     for what in [
-        NODE.with(format!("metadata.name={}", watcher.node_name)),
+        watcher.nodes(),
         NAMESPACE.with(format!("metadata.name={SYSTEM}")),
         CONFIG_MAP.within(SYSTEM).with(format!("metadata.name={SHOOT_INFO}")),
     ] {
@@ -119,36 +121,51 @@ async fn differs(wanted: &mut cell::Receiver<Wants>, how: impl FnMut(&Wants) -> 
 struct Watcher {
     client: Client,
     node_name: String,
+    all_pods: bool,
     shared: Arc<Shared>,
 }
 
 impl Watcher {
-    async fn follow(&self, what: What, scope: Scope, take: impl FnMut(Change)) {
+    /// The node whose pods are known, or all of them: what is said of a pod is said of its node, too.
+    fn nodes(&self) -> What {
+        if self.all_pods { NODE } else { NODE.with(format!("metadata.name={}", self.node_name)) }
+    }
+
+    fn pods(&self) -> What {
+        if self.all_pods { POD } else { POD.with(format!("spec.nodeName={}", self.node_name)) }
+    }
+
+    async fn follow<T>(&self, what: What, scope: Scope, trim: impl Fn(Value) -> T, take: impl FnMut(Change<T>)) {
         let progress: Arc<Progress> = self.shared.progress(scope, what.kind);
-        follow(self.client.clone(), what, progress, take).await;
+        follow(self.client.clone(), what, progress, trim, take).await;
     }
 
     /// The one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
     async fn secret(self, namespace: String, told: cell::Sender<Told>) {
         let only = SECRET.within(&namespace).with(format!("metadata.name={}", names::CONFIGURATION));
-        self.follow(only, Scope::Node, |change| {
-            let secret = match change {
-                Change::All(found) => found.into_iter().next(),
-                Change::Set(secret) => Some(secret),
-                Change::Gone(_) => None,
-            };
-            let Some(secret) = secret else {
-                tracing::warn!(secret = names::CONFIGURATION, "there is no configuration; the last one goes on");
-                return;
-            };
-            let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());
-            let read = read.and_then(Configuration::of).map(Arc::new);
-            told.send_if_modified(|known| {
-                let differs = known.as_ref() != Some(&read);
-                *known = Some(read);
-                differs
-            });
-        })
+        self.follow(
+            only,
+            Scope::Node,
+            |secret| secret,
+            |change| {
+                let secret = match change {
+                    Change::All(found) => found.into_iter().next(),
+                    Change::Set(secret) => Some(secret),
+                    Change::Gone(_) => None,
+                };
+                let Some(secret) = secret else {
+                    tracing::warn!(secret = names::CONFIGURATION, "there is no configuration; the last one goes on");
+                    return;
+                };
+                let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());
+                let read = read.and_then(Configuration::of).map(Arc::new);
+                told.send_if_modified(|known| {
+                    let differs = known.as_ref() != Some(&read);
+                    *known = Some(read);
+                    differs
+                });
+            },
+        )
         .await;
     }
 
@@ -157,25 +174,20 @@ impl Watcher {
         let (shared, node, kind) = (Arc::clone(&self.shared), self.node_name.clone(), what.kind);
         let api_version = what.api_version;
         let document = |mut object: Value| {
+            let key = key(kind, &object);
             let mut document = keep::document(api_version, kind, &mut object, purpose);
-            is_of_node(kind, &mut document, &node).then_some(document)
+            (key, is_of_node(kind, &mut document, &node).then(|| document.to_string()))
         };
-        self.follow(what, Scope::Node, |change| {
+        self.follow(what, Scope::Node, document, |change| {
             let differs = match change {
                 Change::All(objects) => {
-                    let documents: Vec<_> = objects.into_iter().filter_map(document).collect();
-                    let differs = shared.local().replace(kind, &documents);
+                    let documents = objects.into_iter().filter_map(|(key, document)| Some((key, document?)));
+                    let differs = shared.local().replace_all(kind, documents.collect());
                     // Somebody waits for the first list of pods, even if there is none.
                     differs | (kind == POD.kind && !shared.has_listed_pods.swap(true, Ordering::AcqRel))
                 }
-                Change::Set(object) => {
-                    let key = key(kind, &object);
-                    match document(object) {
-                        Some(document) => shared.local().set(kind, &document),
-                        None => shared.local().remove(&key),
-                    }
-                }
-                Change::Gone(object) => shared.local().remove(&key(kind, &object)),
+                Change::Set((key, Some(document))) => shared.local().put(key, document),
+                Change::Set((key, None)) | Change::Gone((key, _)) => shared.local().remove(&key),
             };
             if differs {
                 shared.changed[0].notify_one();
@@ -186,12 +198,14 @@ impl Watcher {
 
     /// What pipelines of this node want.
     async fn follow_wanted(self, mut wanted: cell::Receiver<Wants>) {
-        let of_node = |wants: &Wants| (wants.annotations, wants.scrapes);
+        let of_node = |wants: &Wants| (wants.pods, wants.annotations, wants.scrapes);
         loop {
-            let (annotations, scrapes) = of_node(&wanted.borrow_and_update());
+            let (pods, annotations, scrapes) = of_node(&wanted.borrow_and_update());
             let mut tasks = JoinSet::new();
             let facts = Purpose::Facts { annotations };
-            tasks.spawn(self.clone().local(POD.with(format!("spec.nodeName={}", self.node_name)), facts));
+            if pods {
+                tasks.spawn(self.clone().local(self.pods(), facts));
+            }
             if scrapes {
                 tasks.spawn(self.clone().local(SERVICE, facts));
                 tasks.spawn(self.clone().local(ENDPOINT_SLICE, facts));
@@ -201,7 +215,7 @@ impl Watcher {
                     self.shared.changed[0].notify_one();
                 }
             }
-            differs(&mut wanted, |wants| of_node(wants) != (annotations, scrapes)).await;
+            differs(&mut wanted, |wants| of_node(wants) != (pods, annotations, scrapes)).await;
             // What they saw stays known.
             tasks.shutdown().await;
         }
@@ -236,15 +250,12 @@ impl Watcher {
     async fn state(self, what: What, purpose: Purpose, all: Vec<&'static str>) {
         let (shared, kind, api_version) = (Arc::clone(&self.shared), what.kind, what.api_version);
         let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose);
-        self.follow(what, Scope::Cluster, |change| {
+        self.follow(what, Scope::Cluster, document, |change| {
             let mut cluster = shared.cluster();
             match change {
-                Change::All(objects) => {
-                    let documents: Vec<_> = objects.into_iter().map(document).collect();
-                    cluster.replace(kind, &documents);
-                }
-                Change::Set(object) => cluster.set(kind, &document(object)),
-                Change::Gone(object) => cluster.remove(&key(kind, &object)),
+                Change::All(documents) => cluster.replace(kind, &documents),
+                Change::Set(document) => cluster.set(kind, &document),
+                Change::Gone(document) => cluster.remove(&key(kind, &document)),
             }
             drop(cluster);
             if all_listed(&shared, &all) {
@@ -286,6 +297,7 @@ fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
 /// Makes facts of what was seen.
 async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
     let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
+    let mut pause = LOCAL_PACE;
     loop {
         let is_of_cluster = tokio::select! {
             () = shared.changed[0].notified() => false,
@@ -297,12 +309,13 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         if is_of_cluster {
             next_cluster = Instant::now() + CLUSTER_PACE;
         } else {
-            sleep(LOCAL_PACE).await;
+            sleep(pause).await;
         }
+        let began = Instant::now();
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
-        let text = shared.local().text();
+        let texts = shared.local().texts();
         // Only a bug makes it panic; what was known is still true then.
-        let Ok(observed) = spawn_blocking(move || observe(text)).await else { continue };
+        let Ok(observed) = spawn_blocking(move || observe_all(texts)).await else { continue };
         for finding in &observed.findings {
             tracing::warn!(finding = %finding.message, "an object of the cluster is not as expected");
         }
@@ -315,6 +328,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         let state = of_cluster.clone().unwrap_or_else(of_node);
         known.send_replace(Facts { facts: observed.facts, state });
         shared.has_pods.send_replace(has_pods);
+        pause = LOCAL_PACE.max((SHARE - 1) * began.elapsed());
         if is_of_cluster {
             shared.is_complete.store(of_cluster.is_some(), Ordering::Release);
         }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use weir_plan::{Body, Pipeline, Plan, Signal};
 
+use super::Roles;
+
 /// A kind, as it is watched.
 pub(super) type Kind = (&'static str, &'static str);
 
@@ -34,6 +36,8 @@ const OF_METRICS: [(&str, Kind); 19] = [
 /// What is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wants {
+    /// Pods: who sends, prints, or is scraped.
+    pub(super) pods: bool,
     /// Services, and what is behind them.
     pub(super) scrapes: bool,
     /// All annotations of pods.
@@ -45,13 +49,16 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// What the pipelines of this plan want.
-    pub fn of(plan: &Plan) -> Self {
-        let mut wants = Self::default();
+    /// What a process with these roles wants for the pipelines of this plan.
+    pub fn of(plan: &Plan, roles: Roles) -> Self {
+        let mut wants = Self { pods: roles.gateway || roles.logs || roles.metrics, ..Self::default() };
         for pipeline in &plan.pipelines {
+            wants.annotations |= roles.logs && takes_annotations(pipeline);
+            if !roles.metrics {
+                continue;
+            }
             let input = &pipeline.input;
             wants.scrapes |= input.prometheus.is_some() || input.istio.is_some();
-            wants.annotations |= takes_annotations(pipeline);
             wants.statuses |= pipeline.id.signal == Signal::Metrics;
             let metrics = input.runtime.as_ref().map(|runtime| runtime.metrics).unwrap_or_default();
             for name in metrics.names() {
@@ -80,25 +87,38 @@ mod tests {
 
     use super::*;
 
-    fn wants(kind: &str, input: &str) -> Wants {
+    const ALL: Roles = Roles { gateway: true, logs: true, metrics: true };
+    const NONE: Roles = Roles { gateway: false, logs: false, metrics: false };
+
+    fn wants(kind: &str, input: &str, roles: Roles) -> Wants {
         let text = format!(
             "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  input: {input}\n  \
              output: {{otlp: {{endpoint: {{value: 'http://localhost:4317'}}}}}}\n"
         );
         let source = Source { name: "a".to_owned(), text };
-        Wants::of(&weir_resources::load(&[source], &Options::at(SystemTime::UNIX_EPOCH)).unwrap().plan)
+        Wants::of(&weir_resources::load(&[source], &Options::at(SystemTime::UNIX_EPOCH)).unwrap().plan, roles)
     }
 
     #[test]
     fn nothing_is_watched_that_no_pipeline_asks_for() {
-        assert_eq!(wants("LogPipeline", "{runtime: {enabled: true}}"), Wants::default());
-        let scrapes = wants("MetricPipeline", "{prometheus: {enabled: true}}");
+        let pods = Wants { pods: true, ..Wants::default() };
+        assert_eq!(wants("LogPipeline", "{runtime: {enabled: true}}", ALL), pods);
+        let scrapes = wants("MetricPipeline", "{prometheus: {enabled: true}}", ALL);
         assert!(scrapes.scrapes && scrapes.statuses && scrapes.kinds.is_empty());
-        let runtime = wants("MetricPipeline", "{runtime: {enabled: true}}");
+        let runtime = wants("MetricPipeline", "{runtime: {enabled: true}}", ALL);
         let kinds: Vec<_> = runtime.kinds.iter().map(|(_, kind)| *kind).collect();
         assert!(kinds.contains(&"Pod") && kinds.contains(&"Deployment"), "{kinds:?}");
         for seldom in ["ReplicaSet", "EndpointSlice", "ResourceQuota"] {
             assert!(!kinds.contains(&seldom), "{kinds:?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_watched_for_what_another_process_does() {
+        let all = "{prometheus: {enabled: true}, runtime: {enabled: true}}";
+        let pods = Wants { pods: true, ..Wants::default() };
+        assert_eq!(wants("MetricPipeline", all, Roles { metrics: false, ..ALL }), pods);
+        assert_eq!(wants("MetricPipeline", all, Roles { metrics: true, ..NONE }), wants("MetricPipeline", all, ALL));
+        assert_eq!(wants("MetricPipeline", all, NONE), Wants::default());
     }
 }

@@ -23,13 +23,13 @@ const PAGE: u32 = 250;
 
 /// What a watch saw.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum Change<T> {
     /// Everything there is.
-    All(Vec<Value>),
+    All(Vec<T>),
     /// It is new, or another.
-    Set(Value),
+    Set(T),
     /// It is gone.
-    Gone(Value),
+    Gone(T),
 }
 
 /// What is watched.
@@ -88,8 +88,15 @@ impl Progress {
 }
 
 /// Follows objects for ever. What was seen last stays true until something else is seen: a list that fails changes
-/// nothing.
-pub(super) async fn follow(client: Client, what: What, progress: Arc<Progress>, mut take: impl FnMut(Change)) {
+/// nothing. `trim`: what is kept of each, before there are many of them.
+pub(super) async fn follow<T>(
+    client: Client,
+    what: What,
+    progress: Arc<Progress>,
+    trim: impl Fn(Value) -> T,
+    mut take: impl FnMut(Change<T>),
+) {
+    let trim = |object| trim(json(object));
     let (group, version) = what.api_version.rsplit_once('/').unwrap_or(("", what.api_version));
     let kind = GroupVersionKind::gvk(group, version, what.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &kinds::plural(what.kind));
@@ -107,14 +114,14 @@ pub(super) async fn follow(client: Client, what: What, progress: Arc<Progress>, 
         match event {
             // The API server was not asked yet.
             Ok(Event::Init) => listed = Vec::new(),
-            Ok(Event::InitApply(object)) => listed.push(json(object)),
+            Ok(Event::InitApply(object)) => listed.push(trim(object)),
             Ok(event) => {
                 failures.end();
                 let is_list = matches!(event, Event::InitDone);
                 progress.hear(if is_list { &progress.lists } else { &progress.events });
                 match event {
-                    Event::Apply(object) => take(Change::Set(json(object))),
-                    Event::Delete(object) => take(Change::Gone(json(object))),
+                    Event::Apply(object) => take(Change::Set(trim(object))),
+                    Event::Delete(object) => take(Change::Gone(trim(object))),
                     _ => take(Change::All(std::mem::take(&mut listed))),
                 }
             }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weir_plan::{PipelineId, Signal};
 
 use super::configuration::{Configuration, Part, Previous};
+use super::layout::{Layout, Workload};
 use super::manifests::{self, Nodes};
 use super::names;
 use super::object::{ObjectKey, is_being_deleted, kinds, name, text};
@@ -31,6 +32,8 @@ pub(crate) struct Decision {
     pub(crate) apply: Vec<Value>,
     /// What may be there and has to go.
     pub(crate) delete: Vec<ObjectKey>,
+    /// How many replicas there have to be, where there are others and nothing else counts them.
+    pub(crate) scale: Option<(ObjectKey, u32)>,
     /// Statuses that differ from what is there.
     pub(crate) statuses: Vec<Status>,
     /// The finalizers of the Telemetry, if they differ.
@@ -92,8 +95,9 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
 
     let mut decision = Decision { is_idle, ..Decision::default() };
     decision.secrets = alive.iter().flat_map(|(_, object)| references::of(object).into_keys()).collect();
-    decision.decide_on_nodes(picture, options, &candidates, (&configuration, &overrides), now);
-    decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &overrides), now);
+    let layout = layout(picture, options, &candidates, &configuration);
+    decision.decide_on_nodes(picture, options, &candidates, (&configuration, &layout, &overrides), now);
+    decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &layout, &overrides), now);
     decision.again = decision.again.into_iter().chain(verdicts.next()).min();
     decision.configuration = (!overrides.nodes_paused).then_some(configuration);
     decision.overrides = overrides;
@@ -218,6 +222,18 @@ fn configure(telemetry: Option<&Value>, candidates: &mut [Candidate<'_>]) -> Con
     configuration
 }
 
+/// What all pipelines that run need together, and their signals.
+fn needs(candidates: &[Candidate<'_>]) -> (Needs, BTreeSet<Signal>) {
+    let running = || candidates.iter().filter(|candidate| candidate.part.is_some());
+    let needs = running().map(|candidate| candidate.needs).fold(Needs::default(), Needs::and);
+    (needs, running().map(|candidate| candidate.id.signal).collect())
+}
+
+fn layout(picture: &Picture, options: &Options, candidates: &[Candidate<'_>], configuration: &Configuration) -> Layout {
+    let (needs, signals) = needs(candidates);
+    Layout::of(&options.scale, (needs, &signals), picture, &configuration.revision)
+}
+
 impl Decision {
     /// What there has to be for the nodes, and what has to go.
     fn decide_on_nodes(
@@ -225,7 +241,7 @@ impl Decision {
         picture: &Picture,
         options: &Options,
         candidates: &[Candidate<'_>],
-        (configuration, overrides): (&Configuration, &Overrides),
+        (configuration, layout, overrides): (&Configuration, &Layout, &Overrides),
         now: SystemTime,
     ) {
         if overrides.nodes_paused {
@@ -237,10 +253,12 @@ impl Decision {
             return;
         }
         let running = || candidates.iter().filter(|candidate| candidate.part.is_some());
+        let (needs, signals) = needs(candidates);
         let nodes = Nodes {
             options,
-            needs: running().map(|candidate| candidate.needs).fold(Needs::default(), Needs::and),
-            signals: running().map(|candidate| candidate.id.signal).collect(),
+            needs,
+            signals,
+            layout,
             ports: running().filter_map(|candidate| candidate.verdict.as_ref()?.port).collect(),
             istio: picture.apis.istio,
             coarse_kubelet_rights: picture.apis.coarse_kubelet_rights,
@@ -255,8 +273,12 @@ impl Decision {
             // Whoever starts finds it.
             self.apply.push(secret);
             self.apply.extend(nodes.manifests());
+            self.scale = replicas(picture, options, layout);
         }
-        let wanted: BTreeSet<_> = self.apply.iter().filter_map(manifests::key).collect();
+        let mut wanted: BTreeSet<_> = self.apply.iter().filter_map(manifests::key).collect();
+        if !self.is_idle {
+            wanted.extend(layout.left.iter().map(|workload| manifests::key_of(*workload, &options.namespace)));
+        }
         let ours = manifests::all(&options.namespace, picture.apis.istio);
         self.delete = ours.into_iter().filter(|key| !wanted.contains(key)).collect();
     }
@@ -266,19 +288,22 @@ impl Decision {
         picture: &Picture,
         options: &Options,
         candidates: &[Candidate<'_>],
-        (telemetry, overrides): (&TelemetryOfNodes, &Overrides),
+        (telemetry, layout, overrides): (&TelemetryOfNodes, &Layout, &Overrides),
         now: SystemTime,
     ) {
-        let health = workload::health(picture.daemon_set, &picture.pods, &picture.answers);
+        let health: BTreeMap<_, _> =
+            Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture))).collect();
         let mut said = BTreeMap::new();
         for candidate in candidates {
             let Candidate { id, object, needs, verdict: Some(verdict), part } = candidate else { continue };
+            let agent = if id.signal == Signal::Logs { layout.log_agent } else { layout.metric_agent };
             let conditions = Standings {
                 signal: id.signal,
                 needs: *needs,
                 runs: part.is_some(),
                 finding: verdict.finding.as_ref(),
-                health: &health,
+                gateway: &health[&layout.gateway],
+                agent: &health[&agent],
                 flow: picture.flow.get(*id),
                 is_probed: !picture.answers.is_empty(),
             }
@@ -343,6 +368,15 @@ impl Decision {
         self.events.extend(condition::events(&key, object, conditions));
         self.statuses.push(Status { object: key, status });
     }
+}
+
+/// How many replicas there have to be if there are others. Their number is no part of a manifest, so that an autoscaler
+/// may have it when there is one.
+fn replicas(picture: &Picture, options: &Options, layout: &Layout) -> Option<(ObjectKey, u32)> {
+    let wanted = options.scale.gateway.as_ref().filter(|replicas| replicas.autoscaling.is_none())?;
+    let status = picture.workloads.get(&layout.gateway)?;
+    let key = manifests::key_of(layout.gateway, &options.namespace);
+    (status.desired != i64::from(wanted.count)).then_some((key, wanted.count))
 }
 
 /// What nodes get that is no document.

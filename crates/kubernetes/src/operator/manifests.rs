@@ -2,10 +2,12 @@
 //!
 //! Each is complete: what an older manifest had and this one has not is removed when it is applied.
 
-mod daemon_set;
 mod network;
+mod pods;
+mod replicas;
 mod rights;
 mod services;
+mod workloads;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use weir_plan::Signal;
 
 use super::configuration;
+use super::layout::{Layout, Workload};
 use super::names::{self, NODE};
 use super::object::{ObjectKey, kinds, name, text};
 use super::options::Options;
@@ -25,6 +28,8 @@ pub(crate) struct Nodes<'a> {
     pub(crate) needs: Needs,
     /// Signals that have a pipeline.
     pub(crate) signals: BTreeSet<Signal>,
+    /// Which workloads there are.
+    pub(crate) layout: &'a Layout,
     /// Ports of backends.
     pub(crate) ports: BTreeSet<u16>,
     /// Whether there is a service mesh.
@@ -42,7 +47,7 @@ impl Nodes<'_> {
         all.extend(self.rights());
         all.extend(self.policies());
         all.extend(self.services());
-        all.push(self.daemon_set());
+        all.extend(self.workloads());
         all.iter_mut().for_each(|manifest| self.own(manifest));
         all
     }
@@ -92,10 +97,13 @@ pub(crate) fn class(options: &Options) -> Value {
     })
 }
 
-/// Everything that may have been made for the nodes, the DaemonSet first.
+/// Everything that may have been made for the nodes, workloads first.
 pub(crate) fn all(namespace: &str, istio: bool) -> Vec<ObjectKey> {
     let within = |kind, name: &str| ObjectKey::cluster(kind, name).within(namespace);
-    let mut all = vec![within(kinds::DAEMON_SET, NODE), configuration::key(namespace)];
+    let mut all =
+        replicas::beside(Workload::ALL).map(|(kind, workload)| within(kind, workload.name())).collect::<Vec<_>>();
+    all.extend(Workload::ALL.map(|workload| key_of(workload, namespace)));
+    all.push(configuration::key(namespace));
     all.extend(services::NAMES.map(|name| within(kinds::SERVICE, name)));
     all.extend(network::names().map(|name| within(kinds::NETWORK_POLICY, &name)));
     if istio {
@@ -107,12 +115,21 @@ pub(crate) fn all(namespace: &str, istio: bool) -> Vec<ObjectKey> {
     all
 }
 
+/// What a workload is called.
+pub(crate) fn key_of(workload: Workload, namespace: &str) -> ObjectKey {
+    ObjectKey::cluster(workload.kind(), workload.name()).within(namespace)
+}
+
 /// Kinds that are made.
-const MADE: [kinds::Kind; 11] = [
+const MADE: [kinds::Kind; 15] = [
     kinds::SECRET,
     kinds::SERVICE,
     kinds::SERVICE_ACCOUNT,
     kinds::DAEMON_SET,
+    kinds::STATEFUL_SET,
+    kinds::DEPLOYMENT,
+    kinds::AUTOSCALER,
+    kinds::DISRUPTION_BUDGET,
     kinds::ROLE,
     kinds::ROLE_BINDING,
     kinds::CLUSTER_ROLE,

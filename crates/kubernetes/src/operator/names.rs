@@ -34,6 +34,12 @@ pub(crate) const LOG_AGENT_METRICS: &str = "telemetry-log-agent-metrics";
 pub(crate) const METRIC_AGENT: &str = "telemetry-metric-agent";
 pub(crate) const METRIC_AGENT_METRICS: &str = "telemetry-metric-agent-metrics";
 
+/// The DaemonSet of both agents, where the gateway is replicas and roles are not split.
+pub(crate) const AGENTS: &str = "telemetry-agent";
+/// The replicas of the gateway: a StatefulSet, or a Deployment.
+pub(crate) const STATEFUL: &str = "telemetry-gateway-stateful";
+pub(crate) const STATELESS: &str = "telemetry-gateway";
+
 /// What names of NetworkPolicies begin with.
 pub(crate) const POLICY: &str = "kyma-project.io--";
 

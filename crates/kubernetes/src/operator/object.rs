@@ -45,6 +45,9 @@ pub(crate) mod kinds {
     pub(crate) const SERVICE_ACCOUNT: Kind = ("v1", "ServiceAccount");
     pub(crate) const DAEMON_SET: Kind = ("apps/v1", "DaemonSet");
     pub(crate) const DEPLOYMENT: Kind = ("apps/v1", "Deployment");
+    pub(crate) const STATEFUL_SET: Kind = ("apps/v1", "StatefulSet");
+    pub(crate) const AUTOSCALER: Kind = ("autoscaling/v2", "HorizontalPodAutoscaler");
+    pub(crate) const DISRUPTION_BUDGET: Kind = ("policy/v1", "PodDisruptionBudget");
     pub(crate) const ROLE: Kind = ("rbac.authorization.k8s.io/v1", "Role");
     pub(crate) const ROLE_BINDING: Kind = ("rbac.authorization.k8s.io/v1", "RoleBinding");
     pub(crate) const CLUSTER_ROLE: Kind = ("rbac.authorization.k8s.io/v1", "ClusterRole");

@@ -9,6 +9,7 @@ use serde_json::Value;
 use weir_observe::Verdict;
 use weir_plan::{PipelineId, Signal};
 
+use super::layout::Workload;
 use super::object::kinds::{self, Kind};
 
 /// The picture.
@@ -22,9 +23,9 @@ pub(crate) struct Picture {
     pub(crate) secrets: BTreeMap<SecretName, SecretState>,
     /// The text of the overrides.
     pub(crate) overrides: Option<String>,
-    /// The DaemonSet of the nodes.
-    pub(crate) daemon_set: Option<DaemonSetStatus>,
-    /// Its pods.
+    /// Workloads of ours that are there.
+    pub(crate) workloads: BTreeMap<Workload, WorkloadStatus>,
+    /// Their pods.
     pub(crate) pods: Vec<PodState>,
     /// What the nodes said last, by the names of their pods.
     pub(crate) answers: BTreeMap<String, Answer>,
@@ -64,9 +65,9 @@ pub(crate) enum SecretState {
     Present(Arc<BTreeMap<String, String>>),
 }
 
-/// The DaemonSet, as far as it says how its pods are.
+/// A workload, as far as it says how its pods are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DaemonSetStatus {
+pub(crate) struct WorkloadStatus {
     /// Whether the numbers are about what was applied last.
     pub(crate) is_current: bool,
     pub(crate) desired: i64,
@@ -74,12 +75,25 @@ pub(crate) struct DaemonSetStatus {
     pub(crate) ready: i64,
 }
 
-/// A pod of a node.
+impl WorkloadStatus {
+    /// All pods are what was applied last, and ready.
+    pub(crate) fn is_settled(self) -> bool {
+        self.is_current && self.updated == self.desired && self.ready >= self.desired
+    }
+
+    /// And there are some.
+    pub(crate) fn is_ready(self) -> bool {
+        self.is_settled() && self.desired > 0
+    }
+}
+
+/// A pod of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PodState {
     pub(crate) name: String,
     pub(crate) ip: String,
     pub(crate) node: String,
+    pub(crate) workload: Workload,
     pub(crate) ready: bool,
     /// What keeps it from being well, if anything does.
     pub(crate) fault: Option<String>,
@@ -93,8 +107,28 @@ pub(crate) struct Answer {
     pub(crate) revision: Option<String>,
     /// Why a newer one was refused.
     pub(crate) error: Option<String>,
+    /// What it does; nothing if it does not say.
+    pub(crate) roles: Option<Vec<String>>,
+    /// Whether clients are connected.
+    pub(crate) has_clients: bool,
+    /// Whether it has items that no backend has.
+    pub(crate) owes: bool,
+    /// What of them waits for a backend that takes data, in bytes: another process would help there.
+    pub(crate) waiting_bytes: u64,
     /// How data flows.
     pub(crate) pipelines: BTreeMap<PipelineId, Verdict>,
+}
+
+impl Answer {
+    /// It takes what clients push. Those that do not say what they do are of a version that always did.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.roles.as_ref().is_none_or(|roles| roles.iter().any(|role| role == "gateway"))
+    }
+
+    /// It only delivers what it has.
+    pub(crate) fn has_no_role(&self) -> bool {
+        self.roles.as_ref().is_some_and(Vec::is_empty)
+    }
 }
 
 /// The page of a node, as far as it is read: later versions may say more.
@@ -103,6 +137,8 @@ pub(crate) struct Answer {
 struct NodePage {
     revision: Option<String>,
     error: Option<String>,
+    roles: Option<Vec<String>>,
+    connections: u64,
     pipelines: Vec<PipelineOfPage>,
 }
 
@@ -110,14 +146,27 @@ struct NodePage {
 #[serde(default)]
 struct PipelineOfPage {
     pipeline: String,
+    pending: u64,
+    pending_bytes: u64,
+    backend: BackendOfPage,
     verdict: Verdict,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BackendOfPage {
+    state: String,
+}
+
 impl From<NodePage> for Answer {
-    fn from(NodePage { revision, error, pipelines }: NodePage) -> Self {
+    fn from(NodePage { revision, error, roles, connections, pipelines }: NodePage) -> Self {
+        let owes = pipelines.iter().any(|of| of.pending > 0);
+        let is_well = |of: &&PipelineOfPage| of.backend.state == "ok";
+        let bytes = pipelines.iter().filter(is_well).map(|of| of.pending_bytes);
+        let waiting_bytes = bytes.fold(0, u64::saturating_add);
         let verdicts = pipelines.into_iter().filter_map(|of| Some((of.pipeline.parse().ok()?, of.verdict)));
         let pipelines = verdicts.collect();
-        Self { revision, error, pipelines }
+        Self { revision, error, roles, has_clients: connections > 0, owes, waiting_bytes, pipelines }
     }
 }
 

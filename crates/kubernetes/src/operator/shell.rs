@@ -55,7 +55,7 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     pages.serve(&mut tasks);
     watch::all(&client, &options.namespace, &world, &mut tasks);
-    tasks.spawn(ask::every_node(Arc::clone(&world), leadership.clone()));
+    tasks.spawn(ask::every_node(Arc::clone(&world), leadership.clone(), Arc::new(options.clone())));
     let writer = Writer::new(client.clone(), leadership.clone(), identity);
     tasks.spawn(Reconciler::new(client, options, set_log_level, world, (leadership, writer)).run());
 

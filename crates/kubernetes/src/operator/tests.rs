@@ -1,5 +1,6 @@
 //! Decisions, by tables: what a picture becomes.
 
+mod layout;
 mod manifests;
 mod pipelines;
 mod scale;
@@ -14,12 +15,13 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use weir_plan::{PipelineId, Signal};
 
-use super::Options;
 use super::configuration::Previous;
 use super::decide::{Decision, decide};
+use super::layout::Workload;
 use super::object::text;
-use super::picture::{DaemonSetStatus, Picture, PodState, SecretName, SecretState};
+use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus};
 use super::verdict::Verdicts;
+use super::{Options, Scale};
 
 /// A day in 2026.
 fn now() -> SystemTime {
@@ -43,6 +45,8 @@ fn options() -> Options {
         workload_annotations: BTreeMap::new(),
         pod_labels: BTreeMap::new(),
         pod_annotations: BTreeMap::new(),
+        scale: Scale::default(),
+        pending: None,
     }
 }
 
@@ -66,6 +70,11 @@ fn of_secret(name: &str, key: &str) -> Value {
     json!({ "otlp": { "endpoint": { "valueFrom": reference } } })
 }
 
+/// A workload with so many pods, which are well.
+fn settled(pods: i64) -> WorkloadStatus {
+    WorkloadStatus { is_current: true, desired: pods, updated: pods, ready: pods }
+}
+
 /// A cluster in a test.
 struct Cluster {
     picture: Picture,
@@ -79,7 +88,7 @@ impl Cluster {
     fn new() -> Self {
         let pod = |name: &str| PodState { name: name.to_owned(), ready: true, ..PodState::default() };
         let picture = Picture {
-            daemon_set: Some(DaemonSetStatus { is_current: true, desired: 2, updated: 2, ready: 2 }),
+            workloads: BTreeMap::from([(Workload::Node, settled(2))]),
             pods: vec![pod("a"), pod("b")],
             answers: BTreeMap::from([("a".to_owned(), Default::default())]),
             ..Picture::default()

@@ -1,11 +1,15 @@
-//! How the DaemonSet is, in the words of a condition.
+//! How a workload is, in the words of a condition.
 
-use super::picture::{Answer, DaemonSetStatus, PodState};
 use std::collections::BTreeMap;
+
+use super::layout::Workload;
+use super::picture::{Answer, Picture, PodState, WorkloadStatus};
 
 /// The state of a condition about pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Health {
+    /// Of which kind the workload is.
+    pub(crate) kind: &'static str,
     pub(crate) standing: Standing,
     pub(crate) message: Option<String>,
 }
@@ -18,20 +22,25 @@ pub(crate) enum Standing {
     NotReady,
 }
 
-/// Judges the DaemonSet by its numbers, by what is wrong with its pods, and by what the nodes say.
-pub(crate) fn health(
-    daemon_set: Option<DaemonSetStatus>,
-    pods: &[PodState],
+/// Judges a workload by its numbers, by what is wrong with its pods, and by what they say.
+pub(crate) fn health(workload: Workload, picture: &Picture) -> Health {
+    let pods: Vec<_> = picture.pods.iter().filter(|pod| pod.workload == workload).collect();
+    judge(workload.kind().1, picture.workloads.get(&workload).copied(), &pods, &picture.answers)
+}
+
+fn judge(
+    kind: &'static str,
+    status: Option<WorkloadStatus>,
+    pods: &[&PodState],
     answers: &BTreeMap<String, Answer>,
 ) -> Health {
-    let not_ready = |message: String| Health { standing: Standing::NotReady, message: Some(message) };
-    let Some(status) = daemon_set else { return not_ready("DaemonSet is not yet created".to_owned()) };
+    let not_ready = |message: String| Health { kind, standing: Standing::NotReady, message: Some(message) };
+    let Some(status) = status else { return not_ready(format!("{kind} is not yet created")) };
     if let Some(refusal) = refusal(pods, answers) {
         return not_ready(refusal);
     }
-    let is_ready = status.updated == status.desired && status.ready >= status.desired;
-    if status.is_current && is_ready && status.desired > 0 {
-        return Health { standing: Standing::Ready, message: None };
+    if status.is_ready() {
+        return Health { kind, standing: Standing::Ready, message: None };
     }
     let faults: Vec<_> = pods.iter().filter(|pod| pod.fault.is_some()).collect();
     if let [first, others @ ..] = faults.as_slice() {
@@ -43,14 +52,14 @@ pub(crate) fn health(
     if status.is_current && status.desired == 0 {
         return not_ready("No Pods deployed".to_owned());
     }
-    let DaemonSetStatus { desired, updated, ready, .. } = status;
+    let WorkloadStatus { desired, updated, ready, .. } = status;
     let message = format!("Pods are being started/updated: {updated} of {desired} are up to date, {ready} are ready");
-    Health { standing: Standing::Rolling, message: Some(message) }
+    Health { kind, standing: Standing::Rolling, message: Some(message) }
 }
 
 /// Nodes that refused a configuration go on with the one before. That the operator took it for right is a fault of one
 /// of the two.
-fn refusal(pods: &[PodState], answers: &BTreeMap<String, Answer>) -> Option<String> {
+fn refusal(pods: &[&PodState], answers: &BTreeMap<String, Answer>) -> Option<String> {
     let refused = pods.iter().filter_map(|pod| Some((pod, answers.get(&pod.name)?.error.as_ref()?)));
     let refused: Vec<_> = refused.collect();
     let (pod, error) = refused.first()?;
@@ -66,8 +75,8 @@ fn refusal(pods: &[PodState], answers: &BTreeMap<String, Answer>) -> Option<Stri
 mod tests {
     use super::*;
 
-    fn status(desired: i64, updated: i64, ready: i64) -> Option<DaemonSetStatus> {
-        Some(DaemonSetStatus { is_current: true, desired, updated, ready })
+    fn status(desired: i64, updated: i64, ready: i64) -> Option<WorkloadStatus> {
+        Some(WorkloadStatus { is_current: true, desired, updated, ready })
     }
 
     fn pod(name: &str, fault: Option<&str>) -> PodState {
@@ -83,7 +92,7 @@ mod tests {
     fn numbers_and_faults_make_the_standing() {
         let none = BTreeMap::new();
         let judge = |status, pods: &[PodState]| {
-            let Health { standing, message } = health(status, pods, &none);
+            let Health { standing, message, .. } = judge("DaemonSet", status, &pods.iter().collect::<Vec<_>>(), &none);
             (standing, message.unwrap_or_default())
         };
         let well = [pod("a", None)];
@@ -93,7 +102,7 @@ mod tests {
         assert_eq!(judge(status(2, 2, 2), &well).0, Standing::Ready);
         assert_eq!(judge(status(2, 1, 2), &well).0, Standing::Rolling);
         assert_eq!(judge(status(2, 2, 1), &well).0, Standing::Rolling);
-        let stale = DaemonSetStatus { is_current: false, ..status(2, 2, 2).unwrap() };
+        let stale = WorkloadStatus { is_current: false, ..status(2, 2, 2).unwrap() };
         assert_eq!(judge(Some(stale), &well).0, Standing::Rolling);
         let expected = "Pod is not scheduled: no room (1 more Pods are not well)";
         assert_eq!(judge(status(3, 3, 1), &ill), (Standing::NotReady, expected.to_owned()));
@@ -104,7 +113,7 @@ mod tests {
     fn a_node_that_refuses_the_configuration_is_told() {
         let refused = Answer { error: Some("no such field".to_owned()), ..Answer::default() };
         let answers = BTreeMap::from([("a".to_owned(), refused)]);
-        let found = health(status(1, 1, 1), &[pod("a", None)], &answers);
+        let found = judge("DaemonSet", status(1, 1, 1), &[&pod("a", None)], &answers);
         assert_eq!(found.standing, Standing::NotReady);
         assert!(
             found

@@ -80,7 +80,43 @@ pub(super) async fn register(client: &Client, options: &Options, authorities: &s
     for name in definitions(options) {
         result = result.and(convert_by(&api, &name, &conversion).await);
     }
+    if let Some(service) = api_service(options, authorities) {
+        result = result.and(tell_of_metrics(client, &service).await);
+    }
     result
+}
+
+/// The custom metrics API, of which there can be one in a cluster.
+const METRICS: &str = "v1beta2.custom.metrics.k8s.io";
+
+/// What sends those who ask for custom metrics here, if they are served.
+fn api_service(options: &Options, authorities: &str) -> Option<Value> {
+    let (Address::Service(service), Some(_)) = (&options.address, &options.pending) else { return None };
+    Some(json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": METRICS},
+        "spec": {
+            "group": "custom.metrics.k8s.io",
+            "version": "v1beta2",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "service": {"namespace": options.namespace, "name": service, "port": 443},
+            "caBundle": BASE64_STANDARD.encode(authorities),
+        },
+    }))
+}
+
+async fn tell_of_metrics(client: &Client, wanted: &Value) -> Result<(), kube::Error> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService"));
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let found = api.get_opt(METRICS).await?;
+    if found.is_some_and(|found| covers(&serde_json::to_value(&found).unwrap_or_default(), wanted)) {
+        return Ok(());
+    }
+    api.patch(METRICS, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted)).await?;
+    tracing::info!(name = METRICS, "told the API server who serves custom metrics");
+    Ok(())
 }
 
 async fn configure(client: &Client, wanted: &Value) -> Result<(), kube::Error> {

@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
 use crate::admission::{self, Malformed};
+use crate::operator::Pending;
 
 /// A request to an API server has at most 3 MiB, and so has an object. A review of an update has two of them.
 const MAX_REVIEW_BYTES: usize = 2 * 3 * 1024 * 1024 + 64 * 1024;
@@ -49,6 +50,7 @@ type Answer = fn(&[u8]) -> Result<Value, Malformed>;
 
 struct Server {
     acceptor: TlsAcceptor,
+    pending: Option<Pending>,
     /// Bytes of bodies, in KiB.
     memory: Arc<Semaphore>,
 }
@@ -59,12 +61,13 @@ pub(super) async fn serve(
     webhook: Arc<Webhook>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let pending = webhook.options.pending.clone();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = versions.with_no_client_auth().with_cert_resolver(webhook);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let memory = Arc::new(Semaphore::new(kib(MAX_BYTES_AT_ONCE)));
-    let server = Arc::new(Server { acceptor: TlsAcceptor::from(Arc::new(config)), memory });
+    let server = Arc::new(Server { acceptor: TlsAcceptor::from(Arc::new(config)), pending, memory });
     let (connections, graceful) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), GracefulShutdown::new());
     tokio::pin!(stop);
     loop {
@@ -134,7 +137,16 @@ impl Server {
         }
     }
 
+    /// What an autoscaler asks for, by way of the API server.
+    fn metrics(&self, request: &Request<Incoming>) -> Option<Result<Value, String>> {
+        let pending = self.pending.as_ref().filter(|_| request.method() == Method::GET)?;
+        pending.answer(request.uri().path(), request.uri().query())
+    }
+
     async fn respond(&self, request: Request<Incoming>) -> Result<Value, (StatusCode, String)> {
+        if let Some(metrics) = self.metrics(&request) {
+            return metrics.map_err(|message| (StatusCode::BAD_REQUEST, message));
+        }
         let (answer, limit): (Answer, usize) = match request.uri().path() {
             VALIDATE => (|body| admission::validate(body, SystemTime::now()), MAX_REVIEW_BYTES),
             MUTATE => (admission::mutate, MAX_REVIEW_BYTES),

@@ -9,6 +9,7 @@ mod control_plane;
 mod operator;
 mod proxy;
 mod rules;
+mod scale;
 mod unwell;
 mod webhooks;
 
@@ -85,6 +86,23 @@ fn an_api_server_that_is_unwell_changes_nothing() {
         unwell::many_pipelines_and_large_secrets_fit(&cluster).await;
         unwell::a_node_goes_on(&cluster).await;
         unwell::two_never_lead(&cluster).await;
+    });
+}
+
+#[test]
+fn an_operator_changes_the_way_in_which_it_runs() {
+    let Some(programs) = control_plane::programs() else {
+        println!("warning: changing between ways to run it is not tested with an API server: there is none");
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let control_plane = ControlPlane::start(&programs).await;
+        let cluster = Cluster { client: control_plane.client.clone() };
+        operator::set_up(&cluster).await;
+        if !scale::a_pod_on_each_node_becomes_replicas(&cluster).await {
+            println!("warning: nothing is tested of changing between ways to run it: port 8888 of 127.0.88.1 is taken");
+        }
     });
 }
 

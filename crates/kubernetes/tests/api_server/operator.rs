@@ -14,15 +14,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use weir_kubernetes::operator::{Options, Ports, run};
+use weir_kubernetes::operator::{Options, Ports, Scale, run};
 use weir_kubernetes::webhook;
 use weir_resources::schema::custom_resource_definitions;
 
 use crate::{Cluster, collection, eventually, path, pipeline};
 
-const NAMESPACE: &str = "/api/v1/namespaces/kyma-system";
-const APPS: &str = "/apis/apps/v1/namespaces/kyma-system";
-const DAEMON_SET: &str = "/apis/apps/v1/namespaces/kyma-system/daemonsets/telemetry-otlp-gateway";
+pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/kyma-system";
+pub(crate) const APPS: &str = "/apis/apps/v1/namespaces/kyma-system";
+pub(crate) const DAEMON_SET: &str = "/apis/apps/v1/namespaces/kyma-system/daemonsets/telemetry-otlp-gateway";
 pub(crate) const CONFIGURATION: &str = "/api/v1/namespaces/kyma-system/secrets/telemetry-node";
 pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kyma-system/leases/cdd7ef0b.kyma-project.io";
 const TELEMETRY: &str = "/apis/operator.kyma-project.io/v1beta1/namespaces/kyma-system/telemetries/default";
@@ -35,11 +35,15 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) fn start(client: Client, name: &'static str) -> Self {
+        Self::start_with(client, name, options())
+    }
+
+    pub(crate) fn start_with(client: Client, name: &'static str, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel();
         let ports = Ports { health: None, metrics: None };
         let task = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
-            run(client, options(), ports, name, Box::new(|_| {}), stop).await
+            run(client, options, ports, name, Box::new(|_| {}), stop).await
         });
         Self { stop, task }
     }
@@ -50,7 +54,7 @@ impl Operator {
     }
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         namespace: "kyma-system".to_owned(),
         image: "weir:1".to_owned(),
@@ -67,6 +71,8 @@ fn options() -> Options {
         workload_annotations: BTreeMap::new(),
         pod_labels: BTreeMap::new(),
         pod_annotations: BTreeMap::new(),
+        scale: Scale::default(),
+        pending: None,
     }
 }
 
@@ -103,7 +109,7 @@ pub(crate) async fn found(cluster: &Cluster, path: &str) -> Option<Value> {
     (answer.code == 200).then_some(answer.body)
 }
 
-async fn is_gone(cluster: &Cluster, path: &str) {
+pub(crate) async fn is_gone(cluster: &Cluster, path: &str) {
     eventually(&format!("{path} is removed"), || async { (cluster.get(path).await.code == 404).then_some(()) }).await;
 }
 

@@ -139,6 +139,7 @@ pub(crate) async fn a_node_goes_on(cluster: &Cluster) {
         namespace: "kyma-system".to_owned(),
         node_name: "node1".to_owned(),
         identity: name.to_owned(),
+        all_pods: false,
     };
     pod(cluster, "first").await;
     let mut node = node::Node::start(&proxy.client, identity("a"));

@@ -51,6 +51,14 @@ pub(crate) fn read(dir: &Path) -> Result<Replayed, Error> {
     }
 }
 
+/// Whether another process keeps its positions in this directory. What cannot be found out shows when it is opened.
+pub(crate) fn is_held(dir: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::open(dir, flags, Mode::empty()) else { return false };
+    // The lock goes with the descriptor.
+    rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}
+
 /// The open checkpoint file.
 #[derive(Debug)]
 pub(crate) struct CheckpointFile {

@@ -7,13 +7,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
+use weir_kubernetes::node::Roles;
 use weir_observe::Verdict;
 
 use crate::health::Verdicts;
 
 /// `/node`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct NodePage {
+    roles: Roles,
     revision: Arc<RwLock<Option<String>>>,
     verdicts: Verdicts,
 }
@@ -24,6 +26,10 @@ struct Told<'a> {
     revision: Option<&'a str>,
     /// Why a newer one does not.
     error: Option<&'a str>,
+    /// What this process does beside delivering what it has.
+    roles: Vec<&'static str>,
+    /// Clients that are connected.
+    connections: u64,
     pipelines: Vec<Books<'a>>,
 }
 
@@ -36,6 +42,8 @@ struct Books<'a> {
     rejected: &'a BTreeMap<String, u64>,
     /// What is owed to the backend now.
     pending: u64,
+    /// What of it waits, in memory or on the disk.
+    pending_bytes: u64,
     backend: Backend<'a>,
     verdict: Verdict,
 }
@@ -49,9 +57,13 @@ struct Backend<'a> {
 }
 
 impl NodePage {
+    pub(super) fn new(roles: Roles) -> Self {
+        Self { roles, revision: Arc::default(), verdicts: Verdicts::default() }
+    }
+
     /// The same page with these verdicts.
     pub(super) fn showing(&self, verdicts: &Verdicts) -> Self {
-        Self { revision: Arc::clone(&self.revision), verdicts: verdicts.clone() }
+        Self { verdicts: verdicts.clone(), ..self.clone() }
     }
 
     /// This one runs from now on.
@@ -70,6 +82,7 @@ impl Page for NodePage {
             dropped: &pipeline.books.dropped,
             rejected: &pipeline.books.rejected,
             pending: pipeline.books.pending,
+            pending_bytes: pipeline.pending_bytes,
             backend: Backend {
                 state: pipeline.backend.state.as_str(),
                 code: &pipeline.backend.code,
@@ -80,6 +93,8 @@ impl Page for NodePage {
         let told = Told {
             revision: revision.as_deref(),
             error: snapshot.reloads.error.as_deref(),
+            roles: self.roles.names(),
+            connections: snapshot.receivers.connections,
             pipelines: pipelines.collect(),
         };
         serde_json::to_writer(&mut *body, &told).ok()?;

@@ -7,6 +7,7 @@
 mod control_plane;
 mod generations;
 mod leader;
+mod roles;
 
 use std::io::Write as _;
 use std::net::SocketAddr;

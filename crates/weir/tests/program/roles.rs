@@ -187,7 +187,7 @@ async fn whatever_is_wrong_with_container_logs_is_found_before_pipelines_start()
         (logs(backend), vec!["--no-data-dir", "--roles", "logs", "--pod-logs", "/dev/null"], none, 1),
         (logs(backend), vec!["--data-dir", text(data.path()), "--pod-logs", good], "cannot keep checkpoints", 1),
         (logs(backend), vec!["--roles", "gateway", "--pod-logs", good], "--roles leaves out logs", 1),
-        (logs(backend), vec!["--roles", "agent"], "possible values: gateway, logs, metrics", 2),
+        (logs(backend), vec!["--roles", "agent"], "possible values: gateway, logs, metrics, backlog", 2),
     ];
     for (manifests, arguments, expected, code) in cases {
         let ended = refusal(&manifests, &arguments).await;

@@ -7,12 +7,15 @@ use std::time::Duration;
 use clap::Parser;
 use rustix::process::Signal;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use weir_loadtest::ids::IdSet;
 use weir_loadtest::load::{self, LoadReport, SendArgs};
 use weir_loadtest::signal::Signal as Telemetry;
 use weir_testkit::backend::{Backend, Say};
+use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{Grpc, OK, UNAVAILABLE};
 use weir_testkit::manifests::{self, plain};
+use weir_testkit::metrics::Scrape;
 use weir_testkit::sink::{arrived, faults, sink};
 use weir_testkit::{eventually, http, in_time, payload};
 
@@ -73,6 +76,56 @@ async fn old_connections_are_retired_and_lose_nothing() {
     let received = IdSet::from_ranges(report_of_sink.ids_of(Telemetry::Traces));
     assert_eq!(IdSet::from_ranges(&report.ids.acked).missing_from(&received), 0, "acknowledged and lost");
     assert_eq!((report_of_sink.duplicates, report.refused.len()), (0, 0), "{report:?}");
+}
+
+/// Of two instances, one has its memory full of what its backend does not answer: its clients are asked to go sooner. What
+/// is under way there ends well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_to_a_busy_instance_live_shorter_and_lose_nothing() {
+    const CLIENTS: u64 = 8;
+    const SPANS: u64 = 5_000;
+    let (slow, well) = (sink(r#"{"stall": 100}"#).await, sink("{}").await);
+    let arguments = ["--max-connection-age", "30s", "--rebalance", "--memory", "64MiB", "--spill-after", "60s"];
+    let retired = async |weir: &Weir| Scrape::of(weir.metrics).await.get("weir_receiver_connections_retired_total");
+    let busy = Weir::start(&manifest("backend", slow.grpc), &arguments).await;
+    let idle = Weir::start(&manifest("backend", well.grpc), &arguments).await;
+    let at_rest = Grpc::connect(idle.grpc).await;
+    assert_eq!(at_rest.export(&payload::encoded(1, 1, 10)).await.code, OK);
+    let mut calls = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = Grpc::connect(busy.grpc).await;
+        calls.spawn(async move {
+            let answer = client.export(&payload::encoded(1 + number * SPANS, SPANS, 500)).await;
+            (client, answer.code)
+        });
+    }
+    eventually("all are asked to go", async || retired(&busy).await >= CLIENTS as f64).await;
+    assert_eq!((retired(&idle).await, at_rest.is_closed()), (0.0, false), "there is nothing to do");
+    slow.set_faults(faults("{}"));
+    for (client, code) in in_time("all answers", calls.join_all()).await {
+        assert_eq!(code, OK, "nobody who was asked to go lost a request");
+        eventually("the connection ends after its last answer", async || client.is_closed()).await;
+    }
+    assert_eq!(arrived(&slow), (1..=CLIENTS * SPANS).collect::<Vec<_>>());
+    assert_eq!(slow.report(true).duplicates, 0, "each once");
+}
+
+/// A directory that goes with the process: what is in it is delivered first.
+#[tokio::test]
+async fn a_backlog_is_delivered_before_the_end_where_that_is_asked_for() {
+    let sink = sink(r#"{"fault": ["503:100"]}"#).await;
+    let dir = DataDir::new();
+    let arguments = ["--data-dir", dir.arg(), "--spill-after", "10ms", "--drain-backlog"];
+    let mut weir = Weir::start(&manifest("backend", sink.grpc), &arguments).await;
+    let client = Grpc::connect(weir.grpc).await;
+    for number in 0..10 {
+        assert_eq!(client.export(&payload::encoded(1 + number * 10, 10, 10)).await.code, OK);
+    }
+    weir.signal(Signal::TERM);
+    eventually("clients are asked to go", async || client.is_closed()).await;
+    sink.set_faults(faults("{}"));
+    assert_eq!(weir.wait().await.code(), Some(0));
+    assert_eq!(arrived(&sink), (1..=100).collect::<Vec<_>>());
 }
 
 /// Held data is delivered by a backend that comes back while the process drains.

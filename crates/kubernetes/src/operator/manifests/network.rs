@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Nodes;
+use crate::operator::layout::Workload;
 use crate::operator::names::{self, MANAGER, NAME_LABEL, NODE, POLICY};
 
 /// Istio's proxy serves its own metrics there.
@@ -35,12 +36,13 @@ impl Nodes<'_> {
     }
 
     fn policy(&self, name: &str, types: Value, ingress: &Value, egress: Option<Value>) -> Value {
+        let pods: Vec<_> = self.layout.all().map(Workload::name).collect();
         let mut policy = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": self.metadata(name),
             "spec": {
-                "podSelector": { "matchLabels": { NAME_LABEL: NODE } },
+                "podSelector": { "matchExpressions": [{ "key": NAME_LABEL, "operator": "In", "values": pods }] },
                 "policyTypes": types,
                 "ingress": ingress,
             },

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Nodes, labels};
+use crate::operator::layout::Workload;
 use crate::operator::names::{
     self, LOG_AGENT, LOG_AGENT_METRICS, METRIC_AGENT, METRIC_AGENT_METRICS, NAME_LABEL, NODE, NODE_METRICS,
 };
@@ -24,13 +25,14 @@ pub(super) const NAMES: [&str; 7] = [
 impl Nodes<'_> {
     pub(super) fn services(&self) -> Vec<Value> {
         let mut all: Vec<_> = OTLP.iter().map(|name| self.otlp(name)).collect();
-        all.push(self.metrics(NODE_METRICS, NODE, "gateway"));
+        let layout = self.layout;
+        all.push(self.metrics(NODE_METRICS, NODE, layout.serving));
         // Queries of users select these by the names of the Services.
         if self.needs.container_logs {
-            all.push(self.metrics(LOG_AGENT_METRICS, LOG_AGENT, "agent"));
+            all.push(self.metrics(LOG_AGENT_METRICS, LOG_AGENT, layout.log_agent));
         }
         if self.needs.scrapes || self.needs.istio || self.needs.runtime {
-            all.push(self.metrics(METRIC_AGENT_METRICS, METRIC_AGENT, "agent"));
+            all.push(self.metrics(METRIC_AGENT_METRICS, METRIC_AGENT, layout.metric_agent));
         }
         if self.istio {
             all.extend(OTLP.iter().map(|name| self.without_mesh(name)));
@@ -38,24 +40,27 @@ impl Nodes<'_> {
         all
     }
 
-    /// Clients are served on their own node: what they send does not leave it in plain text.
+    /// Clients are served on their own node if there is a pod: what they send does not leave it in plain text.
     fn otlp(&self, name: &str) -> Value {
         let port = |name: &str, port: u16| json!({ "name": name, "port": port, "targetPort": port, "protocol": "TCP" });
+        let serving = self.layout.serving;
         json!({
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": self.metadata(name),
             "spec": {
                 "type": "ClusterIP",
-                "internalTrafficPolicy": "Local",
-                "selector": { NAME_LABEL: NODE },
+                "internalTrafficPolicy": if serving.is_replicated() { "Cluster" } else { "Local" },
+                "selector": { NAME_LABEL: serving.name() },
                 "ports": [port("grpc-collector", names::GRPC_PORT), port("http-collector", names::HTTP_PORT)],
             },
         })
     }
 
-    fn metrics(&self, name: &str, application: &str, component: &str) -> Value {
+    /// `application`: whose metrics they are by the published names. `workload`: who does its work.
+    fn metrics(&self, name: &str, application: &str, workload: Workload) -> Value {
         let port = names::METRICS_PORT;
+        let component = if application == NODE { "gateway" } else { "agent" };
         let mut metadata = self.metadata(name);
         metadata["labels"] = labels(application, component);
         metadata["annotations"] = json!({
@@ -69,7 +74,7 @@ impl Nodes<'_> {
             "metadata": metadata,
             "spec": {
                 "type": "ClusterIP",
-                "selector": { NAME_LABEL: NODE },
+                "selector": { NAME_LABEL: workload.name() },
                 "ports": [{ "name": "http-metrics", "port": port, "targetPort": port, "protocol": "TCP" }],
             },
         })

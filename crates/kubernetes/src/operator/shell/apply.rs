@@ -107,6 +107,13 @@ impl Writer {
         Ok(None)
     }
 
+    /// Makes a workload have so many replicas. Who counts them is no field of a manifest: it may be an autoscaler.
+    pub(super) async fn scale(&self, key: &ObjectKey, replicas: u32) -> Result<(), Trouble> {
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        let manager = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        self.write(api_of(&self.client, key).patch(&key.name, &manager, &patch)).await.map(drop)
+    }
+
     /// Removes an object. Returns whether there was one.
     pub(super) async fn delete(&mut self, key: &ObjectKey) -> Result<bool, Trouble> {
         self.applied.remove(key);

@@ -16,8 +16,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::world::World;
 use crate::lease::Leadership;
+use crate::operator::Options;
 use crate::operator::names::METRICS_PORT;
-use crate::operator::picture::Answer;
+use crate::operator::picture::{Answer, PodState};
 
 /// Between two rounds.
 const EVERY: Duration = Duration::from_secs(10);
@@ -29,20 +30,36 @@ const AT_ONCE: usize = 64;
 const MAX_BYTES: usize = 1 << 20;
 
 /// Asks all nodes in rounds, while this process leads.
-pub(super) async fn every_node(world: Arc<World>, leadership: Leadership) {
+pub(super) async fn every_node(world: Arc<World>, leadership: Leadership, options: Arc<Options>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if !leadership.leads() {
+        // Whoever does not lead may be asked what pods say.
+        if !leadership.leads() && options.pending.is_none() {
             continue;
         }
         let pods: Vec<_> =
             world.look(|seen| seen.pods.values().map(|pod| (pod.name.clone(), pod.ip.clone())).collect());
         let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip).await?)) });
-        let answers: BTreeMap<_, _> = answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        let mut answers: BTreeMap<_, _> =
+            answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        if let Some(pending) = &options.pending {
+            pending.set(&options.namespace, world.look(|seen| waiting(&seen.pods, &answers)));
+        }
+        // Nothing is decided by it.
+        answers.values_mut().for_each(|answer| answer.waiting_bytes = 0);
         world.see_whether(|seen| seen.answer(answers));
     }
+}
+
+/// What waits in each pod, with its application.
+fn waiting(
+    pods: &BTreeMap<String, PodState>,
+    answers: &BTreeMap<String, Answer>,
+) -> BTreeMap<String, (&'static str, u64)> {
+    let said = answers.iter().filter_map(|(name, answer)| Some((name, pods.get(name)?, answer.waiting_bytes)));
+    said.map(|(name, pod, bytes)| (name.clone(), (pod.workload.name(), bytes))).collect()
 }
 
 /// Nothing if the node cannot be reached, or says what is no answer: how its pod is says the API server.

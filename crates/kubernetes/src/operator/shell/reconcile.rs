@@ -1,6 +1,6 @@
 //! The loop: look, decide, write what differs, and again when something changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -193,13 +193,19 @@ impl Reconciler {
         if is_applied && !self.is_swept && !decision.apply.is_empty() {
             self.is_swept = self.sweep(&decision).await;
         }
+        if let Some((key, replicas)) = &decision.scale {
+            match self.writer.scale(key, *replicas).await {
+                Ok(()) => tracing::info!(object = %key, replicas, "scaled"),
+                Err(trouble) => self.fail(&format!("replicas of {key}"), &trouble),
+            }
+        }
         for key in &decision.delete {
             if self.world.look(|seen| seen.made.contains_key(key)) {
                 self.delete(key, "no pipeline needs it").await;
             }
         }
         // A DaemonSet that was made just now has no pods yet, and the watch tells of both in a moment.
-        let is_new = !decision.is_idle && is_applied && self.world.look(|seen| seen.daemon_set.is_none());
+        let is_new = !decision.is_idle && is_applied && self.world.look(|seen| seen.workloads.is_empty());
         if !(is_new && std::mem::take(&mut self.has_made)) {
             self.tell(decision).await;
         }
@@ -214,7 +220,7 @@ impl Reconciler {
             match self.writer.apply(manifest, &self.world).await {
                 Ok(is_changed) => {
                     if is_changed {
-                        self.has_made |= key.kind == kinds::DAEMON_SET.1;
+                        self.has_made |= key.api_version == kinds::DAEMON_SET.0;
                         self.count(true);
                         tracing::info!(object = %key, "applied");
                     }
@@ -247,7 +253,9 @@ impl Reconciler {
     async fn sweep(&mut self, decision: &Decision) -> bool {
         let apis = self.world.look(|seen| seen.apis).unwrap_or_default();
         let mut by_kind: BTreeMap<_, Vec<ObjectKey>> = BTreeMap::new();
-        for key in leftovers::all(&self.options.namespace, apis).into_iter().chain(decision.delete.iter().cloned()) {
+        let stays: BTreeSet<_> = decision.apply.iter().filter_map(manifests::key).collect();
+        let goes = leftovers::all(&self.options.namespace, apis).into_iter().chain(decision.delete.iter().cloned());
+        for key in goes.filter(|key| !stays.contains(key)) {
             by_kind.entry((key.kind, key.namespace.clone())).or_default().push(key);
         }
         let mut found = Vec::new();

@@ -5,13 +5,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodStatus, Secret};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Secret};
 use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::{Map, Value, json};
 
 use super::world::Mark;
-use crate::operator::picture::{DaemonSetStatus, PodState};
+use crate::operator::layout::Workload;
+use crate::operator::names;
+use crate::operator::picture::{PodState, WorkloadStatus};
 
 /// Annotations of others may be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -61,19 +63,50 @@ pub(crate) fn values(secret: Secret) -> BTreeMap<String, String> {
     data.map(|(key, value)| (key, BASE64_STANDARD.encode(value.0))).collect()
 }
 
-pub(crate) fn daemon_set(daemon_set: DaemonSet) -> Option<DaemonSetStatus> {
-    // One that is going is none.
-    if daemon_set.metadata.deletion_timestamp.is_some() {
-        return None;
-    }
+/// A workload, if it is one of ours. One that is going is none.
+pub(super) type Found = Option<(Workload, WorkloadStatus)>;
+
+fn found(metadata: &ObjectMeta, pods: Option<&PodSpec>, status: WorkloadStatus) -> Found {
+    let workload = Workload::named(metadata.name.as_deref()?)?;
+    // An older installation has agents of the same names.
+    let is_ours = workload == Workload::Node || pods.is_some_and(runs_node);
+    (is_ours && metadata.deletion_timestamp.is_none()).then_some((workload, status))
+}
+
+fn runs_node(pods: &PodSpec) -> bool {
+    let args = pods.containers.first().and_then(|container| container.args.as_ref());
+    args.and_then(|args| args.first()).is_some_and(|command| command == "node")
+}
+
+pub(super) fn stateful_set(object: StatefulSet) -> Found {
+    let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+    let is_current = status.observed_generation == object.metadata.generation;
+    let [desired, updated, ready] = [spec.replicas, status.updated_replicas, status.ready_replicas].map(number);
+    found(&object.metadata, spec.template.spec.as_ref(), WorkloadStatus { is_current, desired, updated, ready })
+}
+
+pub(super) fn deployment(object: Deployment) -> Found {
+    let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+    let is_current = status.observed_generation == object.metadata.generation;
+    let [desired, updated, ready] = [spec.replicas, status.updated_replicas, status.ready_replicas].map(number);
+    found(&object.metadata, spec.template.spec.as_ref(), WorkloadStatus { is_current, desired, updated, ready })
+}
+
+fn number(count: Option<i32>) -> i64 {
+    count.unwrap_or_default().into()
+}
+
+pub(super) fn daemon_set(daemon_set: DaemonSet) -> Found {
+    let spec = daemon_set.spec.unwrap_or_default();
     let status = daemon_set.status.unwrap_or_default();
     let is_current = status.observed_generation == daemon_set.metadata.generation;
-    Some(DaemonSetStatus {
+    let status = WorkloadStatus {
         is_current,
         desired: status.desired_number_scheduled.into(),
-        updated: status.updated_number_scheduled.unwrap_or_default().into(),
+        updated: number(status.updated_number_scheduled),
         ready: status.number_ready.into(),
-    })
+    };
+    found(&daemon_set.metadata, spec.template.spec.as_ref(), status)
 }
 
 /// A pod, with what keeps it from being well.
@@ -82,7 +115,9 @@ pub(crate) fn pod(pod: Pod) -> PodState {
     let status = pod.status.unwrap_or_default();
     let ready = condition(&status, "Ready").is_some_and(|(status, _)| status == "True");
     let going = pod.metadata.deletion_timestamp.is_some();
+    let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(names::NAME_LABEL));
     PodState {
+        workload: name.and_then(|name| Workload::named(name)).unwrap_or_default(),
         name: pod.metadata.name.unwrap_or_default(),
         ip: status.pod_ip.clone().unwrap_or_default(),
         node: spec.node_name.unwrap_or_default(),

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use weir_plan::{PipelineId, Signal};
@@ -17,6 +19,7 @@ use weir_plan::{PipelineId, Signal};
 use super::api::{Trouble, request, resource};
 use super::trim;
 use super::world::World;
+use crate::operator::layout::Workload;
 use crate::operator::names;
 use crate::operator::object::{self, ObjectKey, kinds};
 use crate::operator::picture::{Apis, kind_of};
@@ -47,7 +50,9 @@ pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &
     }
     tasks.spawn(telemetry(client.clone(), namespace.to_owned(), Arc::clone(world)));
     tasks.spawn(overrides(client.clone(), namespace.to_owned(), Arc::clone(world)));
-    tasks.spawn(daemon_set(client.clone(), namespace.to_owned(), Arc::clone(world)));
+    tasks.spawn(workloads::<DaemonSet>(client.clone(), namespace.to_owned(), Arc::clone(world), trim::daemon_set));
+    tasks.spawn(workloads::<StatefulSet>(client.clone(), namespace.to_owned(), Arc::clone(world), trim::stateful_set));
+    tasks.spawn(workloads::<Deployment>(client.clone(), namespace.to_owned(), Arc::clone(world), trim::deployment));
     tasks.spawn(pods(client.clone(), namespace.to_owned(), Arc::clone(world)));
     tasks.spawn(apis(client.clone(), Arc::clone(world)));
     for kind in [
@@ -55,6 +60,10 @@ pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &
         kinds::SERVICE_ACCOUNT,
         kinds::SECRET,
         kinds::DAEMON_SET,
+        kinds::STATEFUL_SET,
+        kinds::DEPLOYMENT,
+        kinds::AUTOSCALER,
+        kinds::DISRUPTION_BUDGET,
         kinds::NETWORK_POLICY,
         kinds::ROLE,
         kinds::ROLE_BINDING,
@@ -212,21 +221,44 @@ async fn overrides(client: Client, namespace: String, world: Arc<World>) {
     .await;
 }
 
-async fn daemon_set(client: Client, namespace: String, world: Arc<World>) {
-    let api: Api<DaemonSet> = Api::namespaced(client, &namespace);
-    let only = config().fields(&format!("metadata.name={}", names::NODE));
-    follow("DaemonSet", watcher(api, only), &world, trim::daemon_set, |change| {
-        world.see(|seen| {
-            seen.daemon_set = one(change).flatten();
-            seen.complete.insert("DaemonSet");
+/// Workloads of a kind, by their names.
+async fn workloads<K>(client: Client, namespace: String, world: Arc<World>, trim: fn(K) -> trim::Found)
+where
+    K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let api: Api<K> = Api::namespaced(client, &namespace);
+    let kind = kinds_of(&K::kind(&()));
+    let name = |object: &K| Workload::named(object.meta().name.as_deref().unwrap_or_default());
+    let trim = |object: K| (name(&object), trim(object));
+    follow(kind, watcher(api, config()), &world, trim, |change| {
+        world.see(|seen| match change {
+            Change::All(found) => {
+                seen.workloads.retain(|workload, _| workload.kind().1 != kind);
+                seen.workloads.extend(found.into_iter().filter_map(|(_, found)| found));
+                seen.complete.insert(kind);
+            }
+            Change::Set((_, Some((workload, status)))) => drop(seen.workloads.insert(workload, status)),
+            // It is going, or somebody else's.
+            Change::Set((Some(workload), None)) | Change::Gone((Some(workload), _)) if workload.kind().1 == kind => {
+                seen.workloads.remove(&workload);
+            }
+            Change::Set(_) | Change::Gone(_) => {}
         });
     })
     .await;
 }
 
+/// The kind as it is known here.
+fn kinds_of(kind: &str) -> &'static str {
+    let all = [kinds::DAEMON_SET, kinds::STATEFUL_SET, kinds::DEPLOYMENT];
+    all.into_iter().map(|(_, known)| known).find(|known| *known == kind).unwrap_or_default()
+}
+
 async fn pods(client: Client, namespace: String, world: Arc<World>) {
     let api: Api<Pod> = Api::namespaced(client, &namespace);
-    let only = config().labels(&format!("{}={}", names::NAME_LABEL, names::NODE));
+    let all = Workload::ALL.map(Workload::name).join(",");
+    let only = config().labels(&format!("{} in ({all})", names::NAME_LABEL));
     follow("Pod", watcher(api, only), &world, trim::pod, |change| {
         world.see(|seen| match change {
             Change::All(pods) => {

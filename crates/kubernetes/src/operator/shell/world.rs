@@ -10,8 +10,9 @@ use weir_plan::PipelineId;
 
 use crate::operator::decide::Status;
 use crate::operator::flow::Said;
+use crate::operator::layout::Workload;
 use crate::operator::object::{ObjectKey, name, text};
-use crate::operator::picture::{Answer, Apis, DaemonSetStatus, Picture, PodState, SecretName, SecretState};
+use crate::operator::picture::{Answer, Apis, Picture, PodState, SecretName, SecretState, WorkloadStatus};
 
 /// What was seen, and whether it is another now.
 #[derive(Default)]
@@ -27,7 +28,7 @@ pub(super) struct Seen {
     pub(super) telemetry: Option<Arc<Value>>,
     pub(super) secrets: BTreeMap<SecretName, SecretState>,
     pub(super) overrides: Option<String>,
-    pub(super) daemon_set: Option<DaemonSetStatus>,
+    pub(super) workloads: BTreeMap<Workload, WorkloadStatus>,
     pub(super) pods: BTreeMap<String, PodState>,
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) said: Said,
@@ -58,8 +59,17 @@ pub(super) struct Figures {
 }
 
 /// What is watched, apart from Secrets and from what was made. Nothing is decided before all of it was seen.
-pub(super) const WATCHED: [&str; 7] =
-    ["TracePipeline", "MetricPipeline", "LogPipeline", "Telemetry", "ConfigMap", "DaemonSet", "Pod"];
+pub(super) const WATCHED: [&str; 9] = [
+    "TracePipeline",
+    "MetricPipeline",
+    "LogPipeline",
+    "Telemetry",
+    "ConfigMap",
+    "DaemonSet",
+    "StatefulSet",
+    "Deployment",
+    "Pod",
+];
 
 impl World {
     /// Changes what was seen, and wakes whoever decides.
@@ -123,7 +133,7 @@ impl Seen {
             telemetry: self.telemetry.clone(),
             secrets: self.secrets.clone(),
             overrides: self.overrides.clone(),
-            daemon_set: self.daemon_set,
+            workloads: self.workloads.clone(),
             pods: self.pods.values().cloned().collect(),
             answers: self.answers.clone(),
             flow: self.said.flows().clone(),

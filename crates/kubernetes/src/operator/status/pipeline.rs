@@ -24,7 +24,8 @@ pub(crate) struct Standings<'a> {
     /// Whether the nodes have it.
     pub(crate) runs: bool,
     pub(crate) finding: Option<&'a Finding>,
-    pub(crate) health: &'a Health,
+    pub(crate) gateway: &'a Health,
+    pub(crate) agent: &'a Health,
     /// What is wrong with how data flows, if anything is.
     pub(crate) flow: Option<&'a Flow>,
     /// Whether any node said how it is.
@@ -79,26 +80,32 @@ impl Standings<'_> {
             );
             return Condition::new(GATEWAY, Met::False, "GatewayConfigurationNotGenerated", message);
         }
-        self.pods(GATEWAY, ["GatewayReady", "GatewayNotReady"], "OTLP Gateway DaemonSet")
+        self.pods(GATEWAY, ["GatewayReady", "GatewayNotReady"], self.gateway, "OTLP Gateway")
     }
 
     fn agent(&self) -> Condition {
-        let part = if self.signal == Signal::Logs { "Log Agent DaemonSet" } else { "Metric Agent DaemonSet" };
+        let part = if self.signal == Signal::Logs { "Log Agent" } else { "Metric Agent" };
         if !self.needs.agent() {
-            let message = format!("No input of this {} needs the {part}", self.kind());
+            let message = format!("No input of this {} needs the {part} {}", self.kind(), self.agent.kind);
             return Condition::new(AGENT, Met::True, "AgentNotRequired", message);
         }
-        self.pods(AGENT, ["AgentReady", "AgentNotReady"], part)
+        self.pods(AGENT, ["AgentReady", "AgentNotReady"], self.agent, part)
     }
 
-    fn pods(&self, condition: &'static str, [ready, not_ready]: [&'static str; 2], part: &str) -> Condition {
-        let (met, reason) = match self.health.standing {
+    fn pods(
+        &self,
+        condition: &'static str,
+        [ready, not_ready]: [&'static str; 2],
+        health: &Health,
+        part: &str,
+    ) -> Condition {
+        let (met, reason) = match health.standing {
             Standing::Ready => (Met::True, ready),
             Standing::Rolling => (Met::True, "RolloutInProgress"),
             Standing::NotReady => (Met::False, not_ready),
         };
         let state = if met == Met::True { "is ready" } else { "is not ready" };
-        let message = self.health.message.clone().unwrap_or_else(|| format!("{part} {state}"));
+        let message = health.message.clone().unwrap_or_else(|| format!("{part} {} {state}", health.kind));
         Condition::new(condition, met, reason, message)
     }
 

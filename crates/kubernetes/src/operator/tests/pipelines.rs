@@ -213,7 +213,7 @@ fn transitions_keep_their_time_while_the_status_is_the_same() {
     let mut cluster = Cluster::new();
     cluster.trace("shop");
     cluster.settle();
-    cluster.picture.daemon_set = Some(DaemonSetStatus { is_current: true, desired: 2, updated: 1, ready: 2 });
+    cluster.picture.workloads.insert(Workload::Node, WorkloadStatus { updated: 1, ..settled(2) });
     cluster.now += Duration::from_secs(60);
     let decision = cluster.settle();
     let conditions = &decision.statuses[0].status["conditions"];
@@ -222,7 +222,7 @@ fn transitions_keep_their_time_while_the_status_is_the_same() {
     let reasons: Vec<_> = decision.events.iter().map(|event| (event.action, event.reason, event.is_warning)).collect();
     assert_eq!(reasons, [("GatewayHealthy", "RolloutInProgress", false)]);
 
-    cluster.picture.daemon_set = None;
+    cluster.picture.workloads.clear();
     cluster.now += Duration::from_secs(60);
     let conditions = &cluster.settle().statuses[0].status["conditions"];
     assert_eq!(conditions[1]["reason"], "GatewayNotReady");

@@ -46,7 +46,7 @@ fn a_pipeline_that_is_not_well_makes_a_warning_with_its_reason() {
 fn the_most_important_condition_counts() {
     let mut cluster = Cluster::new();
     cluster.telemetry().trace("a");
-    cluster.picture.daemon_set = None;
+    cluster.picture.workloads.clear();
     assert_eq!(brief(&cluster.decide(), "default", "TraceComponentsHealthy"), "False GatewayNotReady");
     cluster.pipeline(Signal::Traces, "z", json!({ "output": otlp("nowhere") }));
     assert_eq!(brief(&cluster.decide(), "default", "TraceComponentsHealthy"), "False EndpointInvalid");
@@ -112,7 +112,7 @@ fn nothing_is_said_of_a_signal_before_all_its_pipelines_are_judged() {
     cluster.state("b", SecretState::Missing).settle();
     cluster.picture.secrets.clear();
     assert!(cluster.decide().statuses.is_empty());
-    cluster.picture.daemon_set = None;
+    cluster.picture.workloads.clear();
     let decision = cluster.decide();
     assert!(decision.statuses.iter().all(|status| status.object.kind != "Telemetry"), "its condition stays");
 }

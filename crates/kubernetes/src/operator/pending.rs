@@ -1,0 +1,158 @@
+//! What waits in pods, for an autoscaler that counts replicas by it: as much of the custom metrics API as it asks for.
+//!
+//! The API server asks whichever operator it likes, so all of them know it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::names::NAME_LABEL;
+
+/// The metric.
+pub(crate) const NAME: &str = "weir_pending_bytes";
+
+/// Where the API is.
+pub(crate) const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+const API: &str = "custom.metrics.k8s.io/v1beta2";
+
+/// What a pod said longer ago than this says nothing.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Bytes by pods, shared between whoever asks the pods and whoever answers.
+#[derive(Debug, Clone, Default)]
+pub struct Pending(Arc<RwLock<Said>>);
+
+#[derive(Debug, Default)]
+struct Said {
+    at: Option<Instant>,
+    namespace: String,
+    /// By the names of pods, with their application.
+    pods: BTreeMap<String, (&'static str, u64)>,
+}
+
+impl Pending {
+    /// What pods of this namespace said just now.
+    pub(crate) fn set(&self, namespace: &str, pods: BTreeMap<String, (&'static str, u64)>) {
+        let said = Said { at: Some(Instant::now()), namespace: namespace.to_owned(), pods };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = said;
+    }
+
+    /// What there is at a path; nothing if it is another's. An error says what was not understood.
+    pub(crate) fn answer(&self, path: &str, query: Option<&str>) -> Option<Result<Value, String>> {
+        let below = path.strip_prefix(PATH)?;
+        if below.is_empty() || below == "/" {
+            return Some(Ok(resources()));
+        }
+        let parts: Vec<_> = below.trim_matches('/').split('/').collect();
+        let ["namespaces", namespace, "pods", pod, NAME] = parts[..] else { return None };
+        Some(application(query).map(|application| self.list(namespace, &decoded(pod), application.as_deref())))
+    }
+
+    fn list(&self, namespace: &str, pod: &str, application: Option<&str>) -> Value {
+        let said = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = said.at.is_some_and(|at| at.elapsed() < FRESH) && said.namespace == namespace;
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let wanted = said.pods.iter().filter(|(name, (of, _))| {
+            is_fresh && (pod == "*" || name.as_str() == pod) && application.is_none_or(|wanted| wanted == *of)
+        });
+        let items = wanted.map(|(name, (_, bytes))| {
+            json!({
+                "describedObject": { "kind": "Pod", "namespace": namespace, "name": name, "apiVersion": "v1" },
+                "metric": { "name": NAME },
+                "timestamp": now,
+                "value": bytes.to_string(),
+            })
+        });
+        json!({ "kind": "MetricValueList", "apiVersion": API, "metadata": {}, "items": items.collect::<Vec<_>>() })
+    }
+}
+
+fn resources() -> Value {
+    let pods = json!({
+        "name": format!("pods/{NAME}"), "singularName": "", "namespaced": true, "kind": "MetricValueList", "verbs": ["get"],
+    });
+    json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API, "resources": [pods] })
+}
+
+/// The application that a selector of labels wants, if it wants one.
+fn application(query: Option<&str>) -> Result<Option<String>, String> {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let selector = pairs.filter(|(key, _)| *key == "labelSelector").map(|(_, value)| decoded(value)).next();
+    let mut wanted = None;
+    for part in selector.iter().flat_map(|selector| selector.split(',')).filter(|part| !part.is_empty()) {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        if key != NAME_LABEL {
+            return Err(format!("cannot select pods by {part:?}: only {NAME_LABEL}=NAME is known"));
+        }
+        wanted = Some(value.trim_start_matches('=').to_owned());
+    }
+    Ok(wanted)
+}
+
+/// Text of a URL without its escapes. What is no escape stays as it is.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, more)) = rest.split_first() {
+        let escaped = more.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &more[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending() -> Pending {
+        let pending = Pending::default();
+        let pods = [("a-0", ("a", 7)), ("a-1", ("a", 0)), ("b-0", ("b", 5))];
+        pending.set("n", pods.into_iter().map(|(pod, said)| (pod.to_owned(), said)).collect());
+        pending
+    }
+
+    fn asked(path: &str, query: &str) -> Vec<(String, String)> {
+        let answer = pending().answer(&format!("{PATH}{path}"), Some(query)).unwrap().unwrap();
+        let text = |item: &Value, path| item.pointer(path).and_then(Value::as_str).unwrap().to_owned();
+        let items = answer["items"].as_array().unwrap().iter();
+        items.map(|item| (text(item, "/describedObject/name"), text(item, "/value"))).collect()
+    }
+
+    #[test]
+    fn an_autoscaler_is_told_of_the_pods_that_it_counts() {
+        let of =
+            |pods: &[(&str, &str)]| pods.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        let all = "/namespaces/n/pods/*/weir_pending_bytes";
+        assert_eq!(asked(all, ""), of(&[("a-0", "7"), ("a-1", "0"), ("b-0", "5")]));
+        let selector = "labelSelector=app.kubernetes.io%2Fname%3Da";
+        assert_eq!(asked(all, selector), of(&[("a-0", "7"), ("a-1", "0")]));
+        assert_eq!(asked("/namespaces/n/pods/%2A/weir_pending_bytes", selector).len(), 2);
+        assert_eq!(asked("/namespaces/n/pods/b-0/weir_pending_bytes", ""), of(&[("b-0", "5")]));
+        assert_eq!(asked("/namespaces/other/pods/*/weir_pending_bytes", ""), of(&[]));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_made_up() {
+        let pending = pending();
+        let other = pending.answer(&format!("{PATH}/namespaces/n/pods/*/cpu"), None);
+        assert!(other.is_none() && pending.answer("/validate", None).is_none());
+        let all = format!("{PATH}/namespaces/n/pods/*/{NAME}");
+        assert!(pending.answer(&all, Some("labelSelector=team%3Dblue")).unwrap().is_err());
+        assert_eq!(Pending::default().answer(&all, None).unwrap().unwrap()["items"], json!([]), "nobody was asked yet");
+        let found = pending.answer(PATH, None).unwrap().unwrap();
+        assert_eq!(found["resources"][0]["name"], "pods/weir_pending_bytes");
+        assert_eq!([decoded("%2"), decoded("%zz"), decoded("a%2Fb")], ["%2", "%zz", "a/b"]);
+    }
+}

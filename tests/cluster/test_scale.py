@@ -1,0 +1,165 @@
+"""Ways to run it: roles in DaemonSets of their own, replicas of the gateway, and changing from one to another under load."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from cluster import Cluster, Object, wait_until
+from installation import NAMESPACE, Installation
+from scenarios import GROUP
+from test_faults import Scene
+
+_RECORDS = 500 * 20
+_REPLICAS = "statefulset/telemetry-gateway-stateful"
+_NODES = "daemonset/telemetry-otlp-gateway"
+_SERVICE = f"telemetry-otlp.{NAMESPACE}:4317"
+_CLASS = "scale"
+_USER = 10001
+
+
+@pytest.fixture
+def scene(installation: Installation) -> Iterator[Scene]:
+    scene = Scene(installation)
+    yield scene
+    scene.close()
+    installation.install()
+
+
+def _pipeline(endpoint: str, **inputs: Object) -> Object:
+    return {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": "LogPipeline",
+        "metadata": {"name": "flow"},
+        "spec": {"input": inputs, "output": {"otlp": {"endpoint": {"value": endpoint}}}},
+    }
+
+
+def _volumes(cluster: Cluster) -> None:
+    """Nobody makes volumes in the cluster of a test: one on each node, for whoever comes first."""
+    volumes: list[Object] = []
+    for node in (node["metadata"]["name"] for node in cluster.get("nodes")["items"]):
+        path = f"/var/lib/{_CLASS}"
+        directory = cluster.file(node, path)
+        directory.mkdir(parents=True, exist_ok=True)
+        os.chown(directory, _USER, _USER)
+        where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        volumes.append({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"{_CLASS}-{node}"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": _CLASS,
+                "local": {"path": path},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
+            },
+        })
+    cluster.apply(*volumes, {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": _CLASS},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    })
+
+
+def _ready(cluster: Cluster, workload: str) -> int:
+    status = (cluster.find(workload, NAMESPACE) or {}).get("status", {})
+    return status.get("readyReplicas", status.get("numberReady", 0))
+
+
+def _served_by(cluster: Cluster) -> str:
+    return cluster.find("service/telemetry-otlp", NAMESPACE)["spec"]["selector"]["app.kubernetes.io/name"]
+
+
+def _all_arrived(scene: Scene, most_twice: int) -> None:
+    arrived = lambda: [it["item"]["spanId"] for backend in scene.backends for it in backend.items("logs")]
+    wait_until(lambda: len(set(arrived())) >= _RECORDS, f"{_RECORDS} records arrived, and not {len(set(arrived()))}", 90)
+    twice = len(arrived()) - _RECORDS
+    print(f"{twice} of {_RECORDS} records arrived twice")
+    assert twice <= most_twice
+
+
+@pytest.mark.nodes
+def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
+    """What was acknowledged arrives, whoever took it; a replica that is killed comes back to its volume."""
+    installation, cluster, backend = scene.installation, scene.cluster, scene.backend()
+    _volumes(cluster)
+    cluster.apply(_pipeline(backend.endpoint, runtime={"enabled": False}))
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
+    scene.sends(_SERVICE)
+    wait_until(lambda: backend.items("logs"), "data flows")
+    storage = {"size": "1Gi", "className": _CLASS}
+    installation.install(gateway={"mode": "replicas", "replicas": 2, "storage": storage})
+    wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "there are two replicas", 120)
+    wait_until(lambda: _served_by(cluster) == "telemetry-gateway-stateful", "clients are led to them")
+    wait_until(lambda: not cluster.find(_NODES, NAMESPACE), "nodes owe nothing, and are gone", 120)
+    scene.wait_for_success("load")
+    _all_arrived(scene, most_twice=0)
+
+    scene.sends(_SERVICE, "again")
+    wait_until(lambda: len(backend.items("logs")) > _RECORDS + 1000, "data flows")
+    cluster.kubectl("delete", "pod", "telemetry-gateway-stateful-0", "--namespace", NAMESPACE, "--force", "--grace-period=0")
+    wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "it is there again", 120)
+    scene.wait_for_success("again")
+    # The same numbers once more.
+    times = lambda: Counter(it["item"]["spanId"] for it in backend.items("logs"))
+    wait_until(lambda: min(times().values()) >= 2, f"{_RECORDS} records arrived once more", 90)
+    print(f"{times().total() - 2 * _RECORDS} records arrived twice")
+
+    installation.install()
+    wait_until(lambda: _served_by(cluster) == "telemetry-otlp-gateway", "clients are led to nodes", 120)
+    wait_until(lambda: not cluster.find(_REPLICAS, NAMESPACE), "replicas owe nothing, and are gone", 300)
+    of_replicas = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-gateway-stateful")
+    wait_until(lambda: not cluster.get("pods", *of_replicas)["items"], "and so are their pods", 120)
+    claims = cluster.get("persistentvolumeclaims", *of_replicas)["items"]
+    assert len(claims) == 2, "volumes are the user's"
+
+
+@pytest.mark.nodes
+def test_roles_that_are_split_read_on_where_the_one_before_stopped(scene: Scene) -> None:
+    installation, cluster, backend = scene.installation, scene.cluster, scene.backend()
+    cluster.apply(_pipeline(backend.endpoint, runtime={"namespaces": {"include": ["default"]}}))
+    scene.wait_for("logpipeline/flow", "AgentHealthy", "AgentReady")
+    lines = 4000
+    loop = f"i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); [ $((i%100)) != 0 ] || sleep 1; done; sleep 600"
+    scene.start("writer", "weir.test/busybox:1", ["sh", "-c", loop])
+    wait_until(lambda: backend.items("logs"), "lines flow")
+    installation.install(nodes=installation.values["nodes"] | {"splitRoles": True})
+    agent = "daemonset/telemetry-log-agent"
+    nodes = len(cluster.get("nodes")["items"])
+    wait_until(lambda: _ready(cluster, agent) == nodes, "there are log agents", 120)
+    installation.install()
+    wait_until(lambda: not cluster.find(agent, NAMESPACE), "log agents owe nothing, and are gone", 120)
+    bodies = lambda: [it["item"].get("body", "") for it in backend.items("logs")]
+    wanted = {f"line {number}" for number in range(lines)}
+    wait_until(lambda: wanted <= set(bodies()), "every line arrived", 120)
+    twice = [body for body in bodies() if body in wanted]
+    assert len(twice) == lines, f"{len(twice) - lines} lines arrived twice"
+
+
+@pytest.mark.nodes
+def test_an_autoscaler_counts_replicas_by_what_waits_in_them(scene: Scene) -> None:
+    """The operator serves the metric. A backend that takes its time is one that more replicas help with."""
+    installation, cluster = scene.installation, scene.cluster
+    scene.start("slow", installation.image, None, ["sink", "--listen=0.0.0.0", "--delay=5s:100"])
+    address = lambda: (cluster.find("pod/slow", "default") or {}).get("status", {}).get("podIP")
+    backend = f"http://{wait_until(address, 'the backend has an address')}:14317"
+    scaling = {"enabled": True, "minReplicas": 2, "maxReplicas": 3, "cpu": 0, "pendingBytes": "200Ki", "serveMetrics": True}
+    installation.install(gateway={"mode": "replicas", "storage": {"size": ""}, "autoscaling": scaling})
+    cluster.apply(_pipeline(backend, runtime={"enabled": False}))
+    replicas = "deployment/telemetry-gateway"
+    wait_until(lambda: _ready(cluster, replicas) == 2, "there are as many as there have to be", 120)
+
+    def is_active() -> bool:
+        autoscaler = cluster.find("horizontalpodautoscaler/telemetry-gateway", NAMESPACE) or {}
+        conditions = autoscaler.get("status", {}).get("conditions", [])
+        return any(it["type"] == "ScalingActive" and it["status"] == "True" for it in conditions)
+
+    wait_until(is_active, "the autoscaler knows what waits", 120)
+    send = ["load", "logs", f"--endpoint={_SERVICE}", "--rate=1000", "--duration=300s", "--retry", "--size=1000"]
+    scene.start("load", installation.image, None, send)
+    wait_until(lambda: _ready(cluster, replicas) == 3, "there are more", 180)
