@@ -1,7 +1,7 @@
 //! Promise P3: how the memory is divided among its users, and how large a request can be with that. Every part is here,
 //! with what was measured to find its size.
 
-use weir_plan::{Pipeline, Temporality};
+use weir_plan::{MEMORY_PER_PIPELINE, Pipeline, Temporality};
 
 use crate::pipeline::{MAX_IN_FLIGHT, MAX_SAMPLES_BYTES};
 use crate::settings::Settings;
@@ -53,14 +53,10 @@ const LEAST_FOR_ENCODERS: usize = 3 << 20;
 /// For one on each of very many processors.
 const MOST_FOR_ENCODERS: usize = 64 << 20;
 
-/// The memory that a pipeline needs, whatever it has to do: a connection to its backend, places for some pieces,
-/// tables.
-const PIPELINE_BYTES: usize = 1 << 20;
-
 impl Settings {
     /// Pipelines that there can be at once.
     pub fn most_pipelines(&self) -> usize {
-        self.memory / PIPELINE_BYTES
+        self.memory / MEMORY_PER_PIPELINE
     }
 }
 

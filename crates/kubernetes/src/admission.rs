@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use weir_resources::{Diagnostic, Foreign, Options, Reason, Severity, Source, findings, is_convertible, with_defaults};
 
+use crate::operator::limits::{self, MAX_SPEC_BYTES};
+
 pub use conversion::convert;
 
 /// Findings that are written into one answer.
@@ -106,6 +108,10 @@ fn judge(request: &Request, now: SystemTime) -> Value {
         Ok(None) => return json!({"allowed": true}),
         Err(refusal) => return refusal,
     };
+    let bytes = object.get("spec").map_or(0, |spec| spec.to_string().len());
+    if bytes > MAX_SPEC_BYTES {
+        return failure(413, "RequestEntityTooLarge", &limits::too_large(u64::try_from(bytes).unwrap_or(u64::MAX)));
+    }
     let source = Source { name: "object".to_owned(), text: object.to_string() };
     let options = Options { foreign: Foreign::Refuse, ..Options::at(now) };
     let (refused, warned): (Vec<_>, Vec<_>) = findings(&source, &options).into_iter().partition(is_refused);

@@ -15,6 +15,7 @@ mod decide;
 mod flow;
 pub(crate) mod layout;
 mod leftovers;
+pub(crate) mod limits;
 mod manifests;
 pub(crate) mod names;
 pub(crate) mod object;

@@ -46,6 +46,10 @@ pub use scrapable::{
 };
 pub use weir_otlp::Signal;
 
+/// The memory that a pipeline needs, in bytes, whatever it has to do: a connection to its backend, places for some pieces,
+/// tables.
+pub const MEMORY_PER_PIPELINE: usize = 1 << 20;
+
 /// Everything a process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {

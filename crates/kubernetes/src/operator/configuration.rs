@@ -1,7 +1,7 @@
 //! The configuration of the nodes: the documents that a file would have, in one Secret.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use base64::Engine as _;
@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256};
 
 use super::names;
 use super::object::{ObjectKey, kinds, name, text as at};
+use super::picture::SecretName;
+use super::references;
 
 /// The key of the Secret that has the documents.
 pub(crate) const KEY: &str = "configuration.json.gz";
@@ -23,8 +25,8 @@ pub(crate) const SETTINGS: &str = "settings.json";
 
 /// A Secret may have 1 MiB; the rest is for its name, labels and settings.
 const MAX_PACKED: usize = (1 << 20) - (16 << 10);
-/// What a configuration of files may have.
-const MAX_BYTES: usize = 32 << 20;
+/// Of the text. Nodes and the operator need some fifty times as much to read it.
+const MAX_BYTES: usize = 4 << 20;
 
 /// Documents of one pipeline.
 #[derive(Debug, Clone)]
@@ -46,29 +48,19 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// Of a Telemetry and the parts for which there is room. Largest parts are left out first; the second result has
-    /// the indexes of those that were.
-    pub(crate) fn new(telemetry: Option<&Value>, parts: &[&Part]) -> (Self, BTreeSet<usize>) {
-        let pack = |left_out: &BTreeSet<usize>| {
-            let kept = parts.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
-            Self::of(telemetry, kept.map(|(_, part)| *part))
-        };
-        let all = BTreeSet::new();
-        if let Some(configuration) = pack(&all) {
-            return (configuration, all);
+    /// Of a Telemetry and the parts for which there is room, the first ones first. The second result is how many these are.
+    pub(crate) fn new(telemetry: Option<&Value>, parts: &[&Part]) -> (Self, usize) {
+        let pack = |count: usize| Self::of(telemetry, parts.iter().take(count).copied());
+        if let Some(configuration) = pack(parts.len()) {
+            return (configuration, parts.len());
         }
-        let mut by_size: Vec<(usize, usize)> = parts.iter().map(|part| part.bytes()).zip(0..).collect();
-        by_size.sort_by_key(|(bytes, index)| (std::cmp::Reverse(*bytes), *index));
-        let largest = |n: usize| -> BTreeSet<usize> { by_size.iter().take(n).map(|(_, index)| *index).collect() };
-        // The smallest number that has to be left out: without all of them, there is room.
-        let (mut too_few, mut enough) = (0, parts.len());
-        while enough - too_few > 1 {
-            let middle = too_few.midpoint(enough);
-            if pack(&largest(middle)).is_some() { enough = middle } else { too_few = middle }
+        let (mut fit, mut too_many) = (0, parts.len());
+        while too_many - fit > 1 {
+            let middle = fit.midpoint(too_many);
+            if pack(middle).is_some() { fit = middle } else { too_many = middle }
         }
-        let left_out = largest(enough);
         let nothing = || Self::of_text(&text(None, std::iter::empty()).0, 0);
-        (pack(&left_out).unwrap_or_else(nothing), left_out)
+        (pack(fit).unwrap_or_else(nothing), fit)
     }
 
     /// Nothing if there is no room for it.
@@ -100,13 +92,6 @@ impl Configuration {
                 SETTINGS: BASE64_STANDARD.encode(settings.to_string()),
             },
         })
-    }
-}
-
-impl Part {
-    fn bytes(&self) -> usize {
-        let secrets: usize = self.secrets.iter().map(|secret| secret.to_string().len()).sum();
-        self.pipeline.to_string().len() + secrets
     }
 }
 
@@ -179,15 +164,28 @@ impl<'a> Previous<'a> {
         self.items.get_or_init(|| unpack(self.packed).unwrap_or_default())
     }
 
-    /// The part of a pipeline, with all the Secrets that are `wanted`.
-    pub(crate) fn part(&self, kind: &str, pipeline: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<Part> {
+    /// The part of a pipeline, with all the Secrets that it refers to there.
+    pub(crate) fn part(&self, kind: &str, pipeline: &str) -> Option<Part> {
         let is_it = |item: &&Value| at(item, "/kind") == Some(kind) && name(item) == pipeline;
-        let is_secret = |item: &&Value| {
-            let namespace = at(item, "/metadata/namespace").unwrap_or_default();
-            at(item, "/kind") == Some("Secret") && wanted(namespace, name(item))
+        let pipeline = self.items().iter().find(is_it)?.clone();
+        let references = references::of(&pipeline);
+        let is_wanted = |item: &&Value| {
+            let namespace = at(item, "/metadata/namespace").unwrap_or_default().to_owned();
+            at(item, "/kind") == Some("Secret")
+                && references.contains_key(&SecretName { namespace, name: name(item).to_owned() })
         };
-        let secrets = self.items().iter().filter(is_secret).cloned().collect();
-        Some(Part { pipeline: self.items().iter().find(is_it)?.clone(), secrets })
+        let secrets = self.items().iter().filter(is_wanted).cloned().collect();
+        Some(Part { pipeline, secrets })
+    }
+
+    /// Whether nodes have this document of a pipeline.
+    pub(crate) fn has(&self, pipeline: &Value) -> bool {
+        self.items().contains(pipeline)
+    }
+
+    /// Whether nothing is known of what nodes have.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.items().is_empty()
     }
 
     /// The values of a Secret.

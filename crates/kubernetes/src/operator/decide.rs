@@ -9,6 +9,7 @@ use weir_plan::{PipelineId, Signal};
 
 use super::configuration::{Configuration, Part, Previous};
 use super::layout::{Layout, Workload};
+use super::limits;
 use super::manifests::{self, Nodes};
 use super::names;
 use super::object::{ObjectKey, is_being_deleted, kinds, name, text};
@@ -22,7 +23,8 @@ use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
 use super::workload;
 
-/// How long the nodes stay when no pipeline can run any more. Tools that rotate a Secret delete it and make it anew.
+/// How long nodes keep what they have when a Secret has gone, and stay when no pipeline can run any more. Tools that rotate
+/// a Secret delete it and make it anew.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// What to do.
@@ -76,30 +78,37 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
     let telemetry = TelemetryOfNodes::of(picture, &previous, &overrides, now);
     let alive: Vec<_> = picture.pipelines.iter().filter(|(_, object)| !is_being_deleted(object)).collect();
     verdicts.keep(|id| picture.pipelines.contains_key(id));
-    let exceeding = exceeding(&alive, options.max_pipelines);
-    let mut judge = Judge { picture, previous: &previous, telemetry: &telemetry, verdicts, now };
+    let mut exceeding =
+        limits::exceeding(&alive.iter().map(|(id, object)| (*id, &***object)).collect::<Vec<_>>(), options);
+    let followed = alive.iter().filter(|(id, _)| !exceeding.contains_key(*id));
+    let secrets: BTreeSet<_> = followed.flat_map(|(_, object)| references::of(object).into_keys()).collect();
+    let mut judge = Judge { picture, previous: &previous, telemetry: &telemetry, verdicts, now, again: None };
     let mut candidates: Vec<_> = alive
         .iter()
-        .map(|&(id, object)| match (overrides.is_paused(id.signal), exceeding.contains(id)) {
+        .map(|&(id, object)| match (overrides.is_paused(id.signal), exceeding.remove(id)) {
             (true, _) => judge.kept(id, object),
-            (false, true) => Candidate { verdict: Some(too_many(options)), ..judge.kept(id, object) },
-            (false, false) => judge.candidate(id, object),
+            (false, Some(verdict)) => Candidate { verdict: Some(verdict), ..judge.kept(id, object) },
+            (false, None) => judge.candidate(id, object),
         })
         .collect();
+    let look_again = judge.again;
     candidates
         .iter_mut()
         .filter(|it| it.verdict.as_ref().is_some_and(|verdict| !verdict.runs))
         .for_each(|it| it.part = None);
-    let configuration = configure(telemetry.document.as_ref(), &mut candidates);
+    let configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
     let is_idle = candidates.iter().all(|candidate| candidate.part.is_none());
 
-    let mut decision = Decision { is_idle, ..Decision::default() };
-    decision.secrets = alive.iter().flat_map(|(_, object)| references::of(object).into_keys()).collect();
+    // Half of what nodes have must not take its place. Where nothing is known of that, all Secrets are waited for.
+    let is_half = previous.is_unknown() && secrets.iter().any(|secret| !picture.secrets.contains_key(secret));
+    let mut decision = Decision { is_idle, secrets, again: look_again, ..Decision::default() };
     let layout = layout(picture, options, &candidates, &configuration);
-    decision.decide_on_nodes(picture, options, &candidates, (&configuration, &layout, &overrides), now);
+    if !is_half {
+        decision.decide_on_nodes(picture, options, &candidates, (&configuration, &layout, &overrides), now);
+    }
     decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &layout, &overrides), now);
     decision.again = decision.again.into_iter().chain(verdicts.next()).min();
-    decision.configuration = (!overrides.nodes_paused).then_some(configuration);
+    decision.configuration = (!overrides.nodes_paused && !is_half).then_some(configuration);
     decision.overrides = overrides;
     decision
 }
@@ -125,26 +134,8 @@ impl TelemetryOfNodes {
     }
 }
 
-/// Pipelines that are too many of their kind: all but the oldest.
-fn exceeding(alive: &[(&PipelineId, &Arc<Value>)], max: Option<usize>) -> BTreeSet<PipelineId> {
-    let Some(max) = max else { return BTreeSet::new() };
-    let created = |object: &Value| text(object, "/metadata/creationTimestamp").map(str::to_owned);
-    let of_signal = |signal: Signal| {
-        let mut of: Vec<_> = alive.iter().filter(|(id, _)| id.signal == signal).collect();
-        of.sort_by(|(a, one), (b, other)| (created(one), a).cmp(&(created(other), b)));
-        of.into_iter().skip(max).map(|(id, _)| (*id).clone()).collect::<Vec<_>>()
-    };
-    Signal::ALL.into_iter().flat_map(of_signal).collect()
-}
-
-fn too_many(options: &Options) -> Verdict {
-    let max = options.max_pipelines.unwrap_or_default();
-    let message = format!("Maximum pipeline count limit exceeded: the {max} oldest of this kind run (--max-pipelines)");
-    refused("MaxPipelinesExceeded", message)
-}
-
-fn refused(reason: &'static str, message: String) -> Verdict {
-    Verdict { runs: false, finding: Some(Finding { reason, message }), port: None, unsupported_mode: false }
+fn refused(message: String) -> Verdict {
+    Verdict::refused(Finding { reason: "ValidationFailed", message })
 }
 
 /// What pipelines are judged with.
@@ -154,30 +145,31 @@ struct Judge<'a, 'b> {
     telemetry: &'b TelemetryOfNodes,
     verdicts: &'b mut Verdicts,
     now: SystemTime,
+    /// When a Secret that went has been away for too long.
+    again: Option<SystemTime>,
 }
 
 impl<'a> Judge<'a, '_> {
     /// A pipeline that stays as nodes have it.
     fn kept(&self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
-        let references = references::of(object);
-        let wanted = |namespace: &str, name: &str| {
-            references.contains_key(&SecretName { namespace: namespace.to_owned(), name: name.to_owned() })
-        };
-        let part = self.previous.part(kind_of(id.signal).1, &id.name, wanted);
+        let part = self.previous.part(kind_of(id.signal).1, &id.name);
         Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part }
     }
 
-    /// A pipeline as it is now. While a Secret was not looked up, nothing is known of it.
+    /// A pipeline as it is now. While a Secret was not looked up, or has gone a moment ago, nothing is known of it.
     fn candidate(&mut self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
         let references = references::of(object);
         let secrets = match self.secrets(&references) {
             Ok(Some(secrets)) => secrets,
             Ok(None) => return self.kept(id, object),
             Err(problem) => {
-                let verdict = Some(refused("ValidationFailed", problem));
+                let verdict = Some(refused(problem));
                 return Candidate { verdict, part: None, ..self.kept(id, object) };
             }
         };
+        if let Err(problem) = limits::of_values(&secrets) {
+            return Candidate { verdict: Some(refused(problem)), part: None, ..self.kept(id, object) };
+        }
         let pipeline = verdict::document(object);
         let documents = self.telemetry.document.iter().chain([&pipeline]).chain(&secrets);
         let verdict = self.verdicts.of(id, &documents.collect::<Vec<_>>(), self.now);
@@ -186,13 +178,17 @@ impl<'a> Judge<'a, '_> {
     }
 
     /// The referenced Secrets with the referenced keys. Nothing if one was not looked up yet; an error if one cannot be.
-    fn secrets(&self, references: &References) -> Result<Option<Vec<Value>>, String> {
+    fn secrets(&mut self, references: &References) -> Result<Option<Vec<Value>>, String> {
         let mut secrets = Vec::new();
         for (secret, keys) in references {
             let SecretName { namespace, name } = secret;
             let values = match self.picture.secrets.get(secret) {
                 None => return Ok(None),
-                Some(SecretState::Missing) => continue,
+                Some(SecretState::Missing(Some(since))) if self.now < *since + IDLE => {
+                    self.again = self.again.into_iter().chain([*since + IDLE]).min();
+                    return Ok(None);
+                }
+                Some(SecretState::Missing(_)) => continue,
                 Some(SecretState::Present(values)) => Arc::clone(values),
                 // What nodes have of it stays true until somebody knows better.
                 Some(SecretState::Unreadable(reason)) => match self.previous.secret(namespace, name) {
@@ -207,17 +203,26 @@ impl<'a> Judge<'a, '_> {
     }
 }
 
-/// What nodes get. Pipelines for which there is no room lose their part, and say so.
-fn configure(telemetry: Option<&Value>, candidates: &mut [Candidate<'_>]) -> Configuration {
-    let with_part: Vec<usize> = (0..candidates.len()).filter(|index| candidates[*index].part.is_some()).collect();
-    let parts: Vec<&Part> = with_part.iter().filter_map(|index| candidates[*index].part.as_ref()).collect();
-    let (configuration, left_out) = Configuration::new(telemetry, &parts);
-    for index in left_out {
+/// What nodes get. Pipelines for which there is no room lose their part, and say so: those that nodes have go first, then the
+/// oldest.
+fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mut [Candidate<'_>]) -> Configuration {
+    let mut order: Vec<usize> = (0..candidates.len()).filter(|index| candidates[*index].part.is_some()).collect();
+    let parts = |order: &[usize]| order.iter().filter_map(|index| candidates[*index].part.as_ref()).collect::<Vec<_>>();
+    let (configuration, fit) = Configuration::new(telemetry, &parts(&order));
+    if fit == order.len() {
+        return configuration;
+    }
+    order.sort_by_cached_key(|index| {
+        let Candidate { id, object, part, .. } = &candidates[*index];
+        let is_new = part.as_ref().is_none_or(|part| !previous.has(&part.pipeline));
+        (is_new, text(object, "/metadata/creationTimestamp").map(str::to_owned), (*id).clone())
+    });
+    let (configuration, fit) = Configuration::new(telemetry, &parts(&order));
+    for index in order.split_off(fit) {
         let message = "There is no room for this pipeline: all pipelines with the values of their Secrets must fit into \
-                       one Secret of 1 MiB, compressed, and this is one of the largest";
-        let candidate = &mut candidates[with_part[index]];
-        candidate.part = None;
-        candidate.verdict = Some(refused("ValidationFailed", message.to_owned()));
+                       one Secret of 1 MiB, compressed, and into 4 MiB of text, and those before it fill that";
+        candidates[index].part = None;
+        candidates[index].verdict = Some(refused(message.to_owned()));
     }
     configuration
 }
@@ -249,7 +254,7 @@ impl Decision {
         }
         let stay_until = picture.idle_since.unwrap_or(now) + IDLE;
         if self.is_idle && now < stay_until {
-            self.again = Some(stay_until);
+            self.again = self.again.into_iter().chain([stay_until]).min();
             return;
         }
         let running = || candidates.iter().filter(|candidate| candidate.part.is_some());

@@ -57,8 +57,8 @@ pub(crate) struct SecretName {
 /// A referenced Secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum SecretState {
-    /// There is none.
-    Missing,
+    /// There is none: since a moment, if there was one before.
+    Missing(Option<SystemTime>),
     /// The API server does not let us look, for this reason.
     Unreadable(String),
     /// Its values in base64, by their keys.

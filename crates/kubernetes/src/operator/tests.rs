@@ -1,6 +1,7 @@
 //! Decisions, by tables: what a picture becomes.
 
 mod layout;
+mod limits;
 mod manifests;
 mod pipelines;
 mod scale;

@@ -1,10 +1,10 @@
 //! Whether a pipeline can run: each is compiled alone, so that none can spoil another.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use weir_plan::{PipelineId, Signal};
 use weir_resources::{Diagnostic, Loaded, Options, Reason, Severity, Source};
 
@@ -28,6 +28,13 @@ pub(crate) struct Verdict {
     pub(crate) port: Option<u16>,
     /// Whether it has text in Fluent Bit's own language.
     pub(crate) unsupported_mode: bool,
+}
+
+impl Verdict {
+    /// Of a pipeline that does not run.
+    pub(crate) fn refused(finding: Finding) -> Self {
+        Self { runs: false, finding: Some(finding), port: None, unsupported_mode: false }
+    }
 }
 
 /// The reason of a condition, and its message.
@@ -93,15 +100,13 @@ impl Needs {
 
 /// Verdicts that are still true.
 #[derive(Default)]
-pub(crate) struct Verdicts(BTreeMap<PipelineId, (u64, SystemTime, Verdict)>);
+pub(crate) struct Verdicts(BTreeMap<PipelineId, ([u8; 32], SystemTime, Verdict)>);
 
 impl Verdicts {
     /// The verdict on documents: a pipeline, and what it needs.
     pub(crate) fn of(&mut self, id: &PipelineId, documents: &[&Value], now: SystemTime) -> Verdict {
         let text = list(documents);
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        let fingerprint = hasher.finish();
+        let fingerprint: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         if let Some((known, judged, verdict)) = self.0.get(id)
             && *known == fingerprint
             && now.duration_since(*judged).is_ok_and(|age| age < LASTS)

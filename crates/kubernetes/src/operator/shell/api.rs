@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::client::words;
 use crate::operator::object::ObjectKey;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the API server did not answer in time, {} s at most", PATIENCE.as_secs())]
     Timeout,
     #[error("{}", words(.0))]
     Api(#[from] kube::Error),
@@ -37,9 +37,10 @@ impl Trouble {
         self.code() == Some(404)
     }
 
-    /// Fields that can never change are others.
-    pub(crate) fn is_invalid(&self) -> bool {
-        self.code() == Some(422)
+    /// What is refused is that a field changes which never can; a value that is wrong would be refused again.
+    pub(crate) fn is_immutable(&self) -> bool {
+        let says = |text: &str| text.contains("immutable") || text.contains("cannot change roleRef");
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 422 && says(&status.message))
     }
 
     pub(crate) fn is_forbidden(&self) -> bool {
@@ -57,7 +58,13 @@ impl Trouble {
 
 /// Waits for a request, but not for ever.
 pub(crate) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-    Ok(timeout(PATIENCE, asked).await.map_err(|_| Trouble::Timeout)??)
+    request_until(Instant::now() + PATIENCE, asked).await
+}
+
+/// Waits for a request, but not for longer than this.
+pub(crate) async fn request_until<T>(end: Instant, asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
+    let end = end.min(Instant::now() + PATIENCE);
+    Ok(timeout_at(end, asked).await.map_err(|_| Trouble::Timeout)??)
 }
 
 /// What the client needs to know of a kind.

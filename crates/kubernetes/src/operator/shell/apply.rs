@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::api::{Trouble, api_of, request};
+use super::api::{Trouble, api_of, request_until};
 use super::trim;
 use super::world::{Mark, World};
 use crate::lease::Leadership;
@@ -21,6 +22,9 @@ use crate::operator::status::condition::Event;
 
 /// Where events about objects of the whole cluster are kept.
 const EVENTS_OF_CLUSTER: &str = "default";
+
+/// A write may go on for so long after the lead has ended. Less than the time until another may begin.
+const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// A hash of a manifest, and what the object was with it.
 #[derive(PartialEq, Eq)]
@@ -50,10 +54,8 @@ impl Writer {
     }
 
     async fn write<T>(&self, asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-        if !self.leadership.leads() {
-            return Err(Trouble::NotLeading);
-        }
-        request(asked).await
+        let leads_until = self.leadership.until().ok_or(Trouble::NotLeading)?;
+        request_until(leads_until + UNDER_WAY, asked).await
     }
 
     /// Makes an object what its manifest says. Returns whether it is another now.
@@ -68,7 +70,7 @@ impl Writer {
             None => seen = self.adopt(&key).await?.or(seen),
         }
         let written = match self.patch(&key, manifest).await {
-            Err(trouble) if trouble.is_invalid() => self.replace(&key, manifest, trouble).await?,
+            Err(trouble) if trouble.is_immutable() => self.replace(&key, manifest, trouble).await?,
             written => written?,
         };
         let mark = trim::mark(&written.metadata);

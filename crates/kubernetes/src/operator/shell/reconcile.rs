@@ -25,6 +25,8 @@ use crate::operator::{Options, SetLogLevel};
 
 /// Changes that come together are decided on together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Between two configurations of the nodes.
+const CONFIGURATIONS: Duration = Duration::from_secs(1);
 /// Of the time, this part at most goes into decisions.
 const SHARE: u32 = 4;
 /// Without a change, it is looked again after this.
@@ -99,10 +101,13 @@ impl Reconciler {
                 if !led {
                     self.begin();
                 }
-                let began = Instant::now();
+                let (began, revision) = (Instant::now(), self.revision.clone());
                 again = began + self.turn().await;
-                // Changes that never end leave time for everything else.
-                sleep((SHARE - 1) * began.elapsed().min(Duration::from_secs(1))).await;
+                // Changes that never end leave time for everything else, and for nodes, which may be thousands.
+                let pause = if self.revision == revision { Duration::ZERO } else { CONFIGURATIONS };
+                sleep(pause.max((SHARE - 1) * began.elapsed().min(Duration::from_secs(1)))).await;
+            } else if led {
+                self.secrets.watch(&BTreeSet::new());
             }
             led = leads;
         }

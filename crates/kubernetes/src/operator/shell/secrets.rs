@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
@@ -57,21 +58,21 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>) {
     let SecretName { namespace, name } = &secret;
     if !is_name(namespace) || !is_name(name) {
         // There can be no such Secret. What else would be in the selector is nobody's business.
-        return set(&world, &secret, SecretState::Missing);
+        return set(&world, &secret, SecretState::Missing(None));
     }
     let api: Api<Secret> = Api::namespaced(client, namespace);
     let only = config().fields(&format!("metadata.name={name}"));
     let mut events = pin!(watcher(api, only));
-    let (mut found, mut failures) = (SecretState::Missing, Failures::new("Secret", &world));
+    let (mut found, mut failures) = (SecretState::Missing(None), Failures::new("Secret", &world));
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Init) => found = SecretState::Missing,
+            Ok(Event::Init) => found = gone(&found),
             Ok(Event::InitApply(object)) => found = SecretState::Present(Arc::new(trim::values(object))),
             Ok(event) => {
                 failures.end();
                 found = match event {
                     Event::Apply(object) => SecretState::Present(Arc::new(trim::values(object))),
-                    Event::Delete(_) => SecretState::Missing,
+                    Event::Delete(_) => gone(&found),
                     _ => found,
                 };
                 set(&world, &secret, found.clone());
@@ -85,6 +86,15 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>) {
                 sleep(pause).await;
             }
         }
+    }
+}
+
+/// A Secret that is not there, or not any more.
+fn gone(before: &SecretState) -> SecretState {
+    match before {
+        SecretState::Missing(since) => SecretState::Missing(*since),
+        SecretState::Unreadable(_) => SecretState::Missing(None),
+        SecretState::Present(_) => SecretState::Missing(Some(SystemTime::now())),
     }
 }
 

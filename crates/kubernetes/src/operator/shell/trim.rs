@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::world::Mark;
 use crate::operator::layout::Workload;
+use crate::operator::limits::{MAX_SPEC_BYTES, TOO_LARGE};
 use crate::operator::names;
 use crate::operator::picture::{PodState, WorkloadStatus};
 
@@ -49,7 +50,17 @@ pub(crate) fn resource(object: DynamicObject) -> Value {
             trimmed[part] = value;
         }
     }
-    trimmed
+    without_large_spec(trimmed)
+}
+
+/// What must not run need not be kept.
+fn without_large_spec(mut object: Value) -> Value {
+    let bytes = object.get("spec").map_or(0, |spec| spec.to_string().len());
+    if bytes > MAX_SPEC_BYTES {
+        object["spec"] = json!({});
+        object[TOO_LARGE] = json!(bytes);
+    }
+    object
 }
 
 /// The overrides of the ConfigMap.

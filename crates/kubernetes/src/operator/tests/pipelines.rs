@@ -136,7 +136,7 @@ fn a_missing_secret_a_missing_key_and_then_both_there() {
     let missing = "One or more referenced Secrets are missing: Secret 'backend' of Namespace 'shop'";
     let no_key =
         "One or more keys in a referenced Secret are missing: Key 'endpoint' in Secret 'backend' of Namespace 'shop'";
-    cluster.state("backend", SecretState::Missing);
+    cluster.state("backend", SecretState::Missing(None));
     let decision = cluster.settle();
     let reason = ("False".to_owned(), "ReferencedSecretMissing".to_owned());
     let (status, why, message) = condition(&decision, "shop", "ConfigurationGenerated");

@@ -109,7 +109,7 @@ fn paused_it_says_nothing_and_nodes_keep_it() {
 fn nothing_is_said_of_a_signal_before_all_its_pipelines_are_judged() {
     let mut cluster = Cluster::new();
     cluster.telemetry().trace("shop").pipeline(Signal::Traces, "other", json!({ "output": of_secret("b", "e") }));
-    cluster.state("b", SecretState::Missing).settle();
+    cluster.state("b", SecretState::Missing(None)).settle();
     cluster.picture.secrets.clear();
     assert!(cluster.decide().statuses.is_empty());
     cluster.picture.workloads.clear();
