@@ -9,6 +9,7 @@
 pub mod admission;
 pub mod certificates;
 mod client;
+mod crowd;
 pub mod doctor;
 pub mod lease;
 pub mod node;

@@ -20,7 +20,7 @@ use weir_engine::{Inlet, Probes};
 use weir_journal::LockError;
 use weir_kubernetes::Client;
 use weir_kubernetes::node::{self, Configuration, Facts, Node, Roles, Seen, Wants};
-use weir_plan::Plan;
+use weir_plan::{MEMORY_PER_PIPELINE, Plan};
 use weir_resources::{Loaded, LogOutputs, Report, Source};
 use weir_sources::runtime::Speaks;
 use weir_sources::tail::Checkpoints;
@@ -142,7 +142,6 @@ struct Cluster {
     loading: Reading<Result<Loaded, Report>>,
     page: NodePage,
     reporter: Option<JoinHandle<()>>,
-    running: LogOutputs,
 }
 
 impl Cluster {
@@ -150,8 +149,8 @@ impl Cluster {
         let node = Node::start(client, options);
         let saved = Saved::of(data_dir::directory(&process).ok().flatten().as_deref());
         let page = NodePage::new(roles(&process));
-        let (loading, running) = (Reading::default(), LogOutputs::default());
-        Self { node, process, id, door: None, saved, told: None, loading, page, reporter: None, running }
+        let loading = Reading::default();
+        Self { node, process, id, door: None, saved, told: None, loading, page, reporter: None }
     }
 
     /// Takes up what holds for the process, and says what documents to load.
@@ -159,8 +158,7 @@ impl Cluster {
         let level = told.settings.log_level.as_deref().and_then(|level| LogLevel::from_str(level, true).ok());
         logging::set_level(level);
         self.told = Some(Arc::clone(&told));
-        let running = self.running.clone();
-        move || load(&told, &running)
+        move || load(&told)
     }
 
     /// What runs first: what the API server says, or what an earlier process had if the API server does not answer.
@@ -171,7 +169,7 @@ impl Cluster {
             let told = tokio::select! {
                 told = self.node.configuration() => told,
                 () = sleep_until(patience), if saved.is_some() => {
-                    tracing::warn!("the API server does not answer; beginning with the last good configuration");
+                    tracing::warn!(?PATIENCE, "no configuration that can be used; beginning with the last good one");
                     saved.take().ok_or_else(String::new)
                 }
             };
@@ -182,7 +180,12 @@ impl Cluster {
                 }),
                 Err(error) => Err(error),
             };
-            match loaded {
+            let most = run::memory(&self.process) / MEMORY_PER_PIPELINE;
+            let fits = |loaded: Loaded| match loaded.plan.pipelines.len() {
+                count if count > most => Err(format!("{count} pipelines; --memory is enough for {most}")),
+                _ => Ok(loaded),
+            };
+            match loaded.and_then(fits) {
                 Ok(loaded) => return loaded,
                 Err(error) => tracing::error!(error, "cannot use the configuration; waiting for another one"),
             }
@@ -265,8 +268,7 @@ impl Host for Cluster {
         }
     }
 
-    fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet) {
-        self.running = log_outputs;
+    fn runs(&mut self, plan: &Plan, _: LogOutputs, inlet: &Inlet) {
         self.node.want(Wants::of(plan, roles(&self.process)));
         if let Some(told) = &self.told {
             self.page.set(&told.revision);
@@ -317,11 +319,11 @@ fn roles(process: &ProcessArgs) -> Roles {
     Roles { gateway, logs, metrics }
 }
 
-fn load(told: &Configuration, running: &LogOutputs) -> Result<Loaded, Report> {
+/// The API server sees to it that the kind of an output does not change. A pipeline that was made anew may have another one.
+fn load(told: &Configuration) -> Result<Loaded, Report> {
     let source = Source { name: "Secret telemetry-node".to_owned(), text: told.text.clone() };
     // Without a pipeline there is nothing to do, which is no mistake: the operator decides who runs.
     let loaded = weir_resources::load(&[source], &options(false))?;
-    loaded.log_outputs.check_after(running)?;
     findings::log(&loaded.warnings);
     Ok(loaded)
 }

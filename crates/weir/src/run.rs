@@ -123,7 +123,7 @@ fn runtime(memory: usize) -> anyhow::Result<Runtime> {
 }
 
 /// The memory budget, in bytes.
-fn memory(args: &ProcessArgs) -> usize {
+pub(crate) fn memory(args: &ProcessArgs) -> usize {
     let of_limit = || limits::cgroup_memory_limit().map_or(settings::MEMORY, |limit| limit / 4 * 3);
     args.memory.unwrap_or_else(of_limit)
 }

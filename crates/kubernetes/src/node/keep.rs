@@ -91,6 +91,12 @@ const WORKLOAD: &[&str] = &[
 const STATUS: &[&str] =
     &["status.state", "status.conditions.type", "status.conditions.status", "status.conditions.reason"];
 
+/// Labels of an object, and annotations, in bytes. Those who make an object may give it a MiB of them, and reading takes
+/// many times that.
+const MAX_MAP_BYTES: usize = 16 << 10;
+/// A pod in bytes, beside these. Without its containers, what it sends is still known to be of it.
+const MAX_POD_BYTES: usize = 32 << 10;
+
 /// What of an object is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -102,8 +108,15 @@ pub(super) enum Purpose {
     Status,
 }
 
+/// A document.
+pub(super) struct Kept {
+    pub(super) document: Value,
+    /// Labels, annotations and containers for which it is too large.
+    pub(super) left_out: usize,
+}
+
 /// What is used of an object of a kind, as a document.
-pub(super) fn document(api_version: &str, kind: &str, object: &mut Value, purpose: Purpose) -> Value {
+pub(super) fn document(api_version: &str, kind: &str, object: &mut Value, purpose: Purpose) -> Kept {
     let of_kind = match (kind, purpose) {
         (_, Purpose::Status) => STATUS,
         ("Pod", Purpose::State) => POD_STATE,
@@ -123,7 +136,29 @@ pub(super) fn document(api_version: &str, kind: &str, object: &mut Value, purpos
     }
     kept["apiVersion"] = api_version.into();
     kept["kind"] = kind.into();
-    kept
+    let left_out = bound(kind, &mut kept);
+    Kept { document: kept, left_out }
+}
+
+/// Leaves out what makes a document too large. Returns how much that was.
+fn bound(kind: &str, document: &mut Value) -> usize {
+    let mut left_out = 0;
+    for path in ["/metadata/labels", "/metadata/annotations"] {
+        let Some(map) = document.pointer_mut(path).and_then(Value::as_object_mut) else { continue };
+        let (before, mut bytes) = (map.len(), 0);
+        map.retain(|key, value| {
+            bytes += key.len() + value.as_str().map_or(0, str::len);
+            bytes <= MAX_MAP_BYTES
+        });
+        left_out += before - map.len();
+    }
+    let spec = document.get("spec").map_or(0, |spec| spec.to_string().len());
+    if kind == "Pod" && spec > MAX_POD_BYTES {
+        for list in ["containers", "initContainers"] {
+            left_out += document["spec"][list].as_array_mut().map(std::mem::take).unwrap_or_default().len();
+        }
+    }
+    left_out
 }
 
 /// A copy with these fields. A path goes through every element of a list; where it ends, all is kept.
@@ -202,21 +237,41 @@ mod tests {
 
     #[test]
     fn of_a_pod_there_is_less_than_a_kilobyte_and_nothing_of_its_environment() {
-        let kept = document("v1", "Pod", &mut pod(), Purpose::Facts { annotations: false });
+        let kept = document("v1", "Pod", &mut pod(), Purpose::Facts { annotations: false }).document;
         assert!(kept.to_string().len() < 800, "{} {kept}", kept.to_string().len());
         assert!(!kept.to_string().contains("secret"));
         assert_eq!(kept["metadata"]["annotations"], json!({"prometheus.io/scrape": "true"}));
         assert_eq!(kept["metadata"]["ownerReferences"], json!([{"kind": "ReplicaSet", "name": "cart-7d4b9c6f5d"}]));
         assert_eq!(kept["status"]["podIPs"], json!([{"ip": "10.0.0.7"}]));
-        let all = document("v1", "Pod", &mut pod(), Purpose::Facts { annotations: true });
+        let all = document("v1", "Pod", &mut pod(), Purpose::Facts { annotations: true }).document;
         assert_eq!(all["metadata"]["annotations"].as_object().unwrap().len(), 2);
     }
 
     #[test]
     fn the_state_of_a_pod_is_what_metrics_tell() {
-        let kept = document("v1", "Pod", &mut pod(), Purpose::State);
+        let kept = document("v1", "Pod", &mut pod(), Purpose::State).document;
         assert_eq!(kept["spec"]["containers"][0]["resources"]["limits"], json!({"memory": "1Gi"}));
         assert_eq!(kept["status"]["containerStatuses"][0]["state"], json!({"running": {}}));
         assert_eq!(kept["metadata"].get("labels"), None);
+    }
+
+    #[test]
+    fn what_is_too_large_is_left_out() {
+        let mut large = pod();
+        let labels = large["metadata"]["labels"].as_object_mut().unwrap();
+        labels.extend((0..20_000).map(|number| (format!("label-{number}"), "value".into())));
+        let containers =
+            (0..2000).map(|number| json!({"name": format!("container-{number}"), "image": "nowhere/image"}));
+        large["spec"]["containers"] = containers.collect();
+        let Kept { document, left_out } = document("v1", "Pod", &mut large, Purpose::Facts { annotations: true });
+        assert!(
+            left_out > 20_000 && document.to_string().len() < 40 << 10,
+            "{left_out}: {}",
+            document.to_string().len()
+        );
+        assert_eq!(document["metadata"]["name"], pod()["metadata"]["name"]);
+        assert_eq!(document["status"]["podIP"], pod()["status"]["podIP"]);
+        let usual = super::document("v1", "Pod", &mut pod(), Purpose::Facts { annotations: true });
+        assert_eq!(usual.left_out, 0);
     }
 }

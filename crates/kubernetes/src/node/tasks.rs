@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
-use super::keep::{self, Purpose};
+use super::keep::{self, Kept, Purpose};
 use super::objects::{key, observe_all};
 use super::wants::Kind;
 use super::watch::{Change, Progress, What, follow};
@@ -172,10 +172,22 @@ impl Watcher {
     /// Objects that are documents for this node.
     async fn local(self, what: What, purpose: Purpose) {
         let (shared, node, kind) = (Arc::clone(&self.shared), self.node_name.clone(), what.kind);
-        let api_version = what.api_version;
+        let (api_version, said) = (what.api_version, Said::default());
         let document = |mut object: Value| {
             let key = key(kind, &object);
-            let mut document = keep::document(api_version, kind, &mut object, purpose);
+            let Kept { mut document, left_out } = keep::document(api_version, kind, &mut object, purpose);
+            if left_out > 0 {
+                said.once(&format!("{}/{}", key.1, key.2), || {
+                    let (namespace, name) = (&key.1, &key.2);
+                    tracing::warn!(
+                        kind,
+                        namespace,
+                        name,
+                        left_out,
+                        "too large: labels, annotations or containers are not known"
+                    );
+                });
+            }
             (key, is_of_node(kind, &mut document, &node).then(|| document.to_string()))
         };
         self.follow(what, Scope::Node, document, |change| {
@@ -249,7 +261,7 @@ impl Watcher {
     /// Objects of a kind, for metrics. `all`: the kinds without which the picture is not complete.
     async fn state(self, what: What, purpose: Purpose, all: Vec<&'static str>) {
         let (shared, kind, api_version) = (Arc::clone(&self.shared), what.kind, what.api_version);
-        let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose);
+        let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose).document;
         self.follow(what, Scope::Cluster, document, |change| {
             let mut cluster = shared.cluster();
             match change {
@@ -294,10 +306,24 @@ fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
     }
 }
 
+/// What the log was told, so that it is told once; after a thousand things, nothing more.
+#[derive(Default)]
+struct Said(Mutex<BTreeSet<String>>);
+
+impl Said {
+    fn once(&self, what: &str, say: impl FnOnce()) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < 1000 && !all.contains(what) {
+            all.insert(what.to_owned());
+            say();
+        }
+    }
+}
+
 /// Makes facts of what was seen.
 async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
     let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
-    let mut pause = LOCAL_PACE;
+    let (mut pause, said) = (LOCAL_PACE, Said::default());
     loop {
         let is_of_cluster = tokio::select! {
             () = shared.changed[0].notified() => false,
@@ -317,7 +343,8 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         // Only a bug makes it panic; what was known is still true then.
         let Ok(observed) = spawn_blocking(move || observe_all(texts)).await else { continue };
         for finding in &observed.findings {
-            tracing::warn!(finding = %finding.message, "an object of the cluster is not as expected");
+            let message = &finding.message;
+            said.once(message, || tracing::warn!(finding = %message, "an object of the cluster is not as expected"));
         }
         let mut nodes = observed.objects;
         nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));

@@ -100,6 +100,8 @@ pub(super) async fn follow<T>(
     let (group, version) = what.api_version.rsplit_once('/').unwrap_or(("", what.api_version));
     let kind = GroupVersionKind::gvk(group, version, what.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &kinds::plural(what.kind));
+    // Others are a part of every cluster, and a page that says 404 for them comes from a proxy.
+    let is_ours = kinds::OURS.contains(&(what.api_version, what.kind));
     let api: Api<DynamicObject> = match &what.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
@@ -127,7 +129,7 @@ pub(super) async fn follow<T>(
             }
             Err(error) => {
                 progress.errors.fetch_add(1, Ordering::Relaxed);
-                if is_unknown(&error) {
+                if is_ours && is_unknown(&error) {
                     take(Change::All(Vec::new()));
                 }
                 sleep(failures.note(&error)).await;

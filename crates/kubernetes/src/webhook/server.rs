@@ -1,11 +1,10 @@
 //! The HTTPS server: takes reviews, has them answered, and bounds what that takes.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -13,17 +12,20 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustls::ServerConfig;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
 use crate::admission::{self, Malformed};
+use crate::crowd::{Crowd, Place};
 use crate::operator::Pending;
+use crate::operator::limits::MAX_SPEC_BYTES;
 
 /// A request to an API server has at most 3 MiB, and so has an object. A review of an update has two of them.
 const MAX_REVIEW_BYTES: usize = 2 * 3 * 1024 * 1024 + 64 * 1024;
@@ -31,10 +33,18 @@ const MAX_REVIEW_BYTES: usize = 2 * 3 * 1024 * 1024 + 64 * 1024;
 const MAX_CONVERSION_BYTES: usize = 32 * 1024 * 1024;
 /// The bodies of all requests that are read or answered at once. It takes the largest of them.
 const MAX_BYTES_AT_ONCE: usize = 48 * 1024 * 1024;
+/// What all requests take that are answered at once, beside their bodies.
+const MAX_WORK_AT_ONCE: usize = 128 * 1024 * 1024;
+/// What a value takes when it is read: an object of two letters takes as much as a long text does.
+const VALUE_BYTES: usize = 160;
+/// Judging an object takes so many times its size. Larger ones are refused before.
+const JUDGED: (usize, usize) = (MAX_SPEC_BYTES, 64);
 const MAX_CONNECTIONS: usize = 256;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// An API server waits for half of that at most.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// An API server waits for 15 s at most.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// For a body to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// For requests under way when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 /// Accepting rests this long when the process has no file descriptor left.
@@ -45,6 +55,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[error("cannot set up TLS for the webhooks: {0}")]
 pub struct ServeError(#[from] rustls::Error);
 
+/// Why a body cannot be read.
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// What becomes of the body of a review.
 type Answer = fn(&[u8]) -> Result<Value, Malformed>;
 
@@ -53,6 +66,8 @@ struct Server {
     pending: Option<Pending>,
     /// Bytes of bodies, in KiB.
     memory: Arc<Semaphore>,
+    /// Of what is made of them, in KiB.
+    work: Arc<Semaphore>,
 }
 
 /// Serves until it is told to stop, and finishes what it has begun.
@@ -66,16 +81,16 @@ pub(super) async fn serve(
     let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = versions.with_no_client_auth().with_cert_resolver(webhook);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let memory = Arc::new(Semaphore::new(kib(MAX_BYTES_AT_ONCE)));
-    let server = Arc::new(Server { acceptor: TlsAcceptor::from(Arc::new(config)), pending, memory });
-    let (connections, graceful) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), GracefulShutdown::new());
+    let [memory, work] = [MAX_BYTES_AT_ONCE, MAX_WORK_AT_ONCE].map(|bytes| Arc::new(Semaphore::new(kib(bytes))));
+    let server = Arc::new(Server { acceptor: TlsAcceptor::from(Arc::new(config)), pending, memory, work });
+    let (crowd, graceful) = (Crowd::new(MAX_CONNECTIONS), GracefulShutdown::new());
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &connections) => accepted,
+            accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let (stream, room) = match accepted {
+        let (stream, _) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection to the webhooks");
@@ -83,10 +98,13 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        let (server, watcher) = (Arc::clone(&server), graceful.watcher());
+        let Some(place) = crowd.enter() else { continue };
+        let (server, watcher, place) = (Arc::clone(&server), graceful.watcher(), Arc::new(place));
         tokio::spawn(async move {
-            server.converse(stream, watcher).await;
-            drop(room);
+            tokio::select! {
+                () = server.converse(stream, watcher, Arc::clone(&place)) => {}
+                () = place.has_to_leave() => {}
+            }
         });
     }
     // Whoever is cut off asks again.
@@ -94,26 +112,21 @@ pub(super) async fn serve(
     Ok(())
 }
 
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let room = Arc::clone(connections).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, room))
-}
-
 impl Server {
     /// Serves one connection to its end. What is wrong with it is its client's business.
-    async fn converse(self: Arc<Self>, stream: TcpStream, watcher: hyper_util::server::graceful::Watcher) {
+    async fn converse(self: Arc<Self>, stream: TcpStream, watcher: Watcher, place: Arc<Place>) {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
         let _ = stream.set_nodelay(true);
         let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)).await else {
             return;
         };
         let service = service_fn(move |request| {
-            let server = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(server.answer(request).await) }
+            let (server, busy) = (Arc::clone(&self), place.busy());
+            async move {
+                let answer = server.answer(request).await;
+                drop(busy);
+                Ok::<_, Infallible>(answer)
+            }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
@@ -143,6 +156,23 @@ impl Server {
         pending.answer(request.uri().path(), request.uri().query())
     }
 
+    /// Reads a body, and pays for it as it arrives. An error when it is too large.
+    async fn read(&self, body: Incoming, limit: usize) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyError> {
+        let mut body = Limited::new(body, limit);
+        let (mut bytes, mut paid) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            if let Some(more) = pay(&self.memory, kib(data.len())).await {
+                match &mut paid {
+                    Some(paid) => paid.merge(more),
+                    None => paid = Some(more),
+                }
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok((bytes.freeze(), paid))
+    }
+
     async fn respond(&self, request: Request<Incoming>) -> Result<Value, (StatusCode, String)> {
         if let Some(metrics) = self.metrics(&request) {
             return metrics.map_err(|message| (StatusCode::BAD_REQUEST, message));
@@ -162,12 +192,17 @@ impl Server {
         if declared > limit {
             return Err(too_large());
         }
-        let memory = Arc::clone(&self.memory).acquire_many_owned(permits(declared)).await;
-        let memory = memory.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-        let body = Limited::new(request.into_body(), declared).collect().await.map_err(|_| too_large())?.to_bytes();
+        let reading = timeout(BODY_TIMEOUT, self.read(request.into_body(), declared));
+        let read = reading.await.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned()))?;
+        let (body, memory) = read.map_err(|_| too_large())?;
+        let work = kib(work_of(&body));
+        if work > kib(MAX_WORK_AT_ONCE) {
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, "a review may not have so many values".to_owned()));
+        }
+        let work = pay(&self.work, work).await;
         let answered = tokio::task::spawn_blocking(move || {
             let answered = answer(&body);
-            drop(memory);
+            drop((memory, work));
             answered
         });
         match answered.await {
@@ -181,12 +216,30 @@ impl Server {
     }
 }
 
-const fn kib(bytes: usize) -> usize {
-    bytes.div_ceil(1024)
+/// At most this many from now on.
+async fn pay(from: &Arc<Semaphore>, kib: usize) -> Option<OwnedSemaphorePermit> {
+    // Nobody closes it.
+    Arc::clone(from).acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX)).await.ok()
 }
 
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(kib(bytes)).unwrap_or(u32::MAX)
+/// What reading and judging a body takes, in bytes: there is a value after each of these signs, at most.
+fn work_of(body: &[u8]) -> usize {
+    let (mut values, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for byte in body {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'{' | b'[' if !is_text => values += 1,
+            _ => {}
+        }
+    }
+    let (most, times) = JUDGED;
+    2 * body.len() + values * VALUE_BYTES + body.len().min(most) * times
+}
+
+const fn kib(bytes: usize) -> usize {
+    bytes.div_ceil(1024)
 }
 
 fn json(answer: &Value) -> Response<Full<Bytes>> {
@@ -199,4 +252,17 @@ fn text(status: StatusCode, message: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(message));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_paid_for_before_they_are_made() {
+        let many = format!("[{}{{}}]", "{},".repeat(2_000_000));
+        assert!(work_of(many.as_bytes()) > MAX_WORK_AT_ONCE, "{}", work_of(many.as_bytes()));
+        let text = format!("[\"{}\"]", "{,\\\"[".repeat(1_000_000));
+        assert!(work_of(text.as_bytes()) < 40 << 20, "signs in a text are no values: {}", work_of(text.as_bytes()));
+    }
 }

@@ -143,6 +143,8 @@ pub(crate) async fn a_node_goes_on(cluster: &Cluster) {
     };
     pod(cluster, "first").await;
     let mut node = node::Node::start(&proxy.client, identity("a"));
+    let roles = node::Roles { gateway: true, logs: false, metrics: false };
+    node.want(node::Wants::of(&weir_plan::Plan::default(), roles));
     knows(&mut node, 1).await;
     for (illness, name) in [
         (Illness::Throttles, "while-throttled"),

@@ -11,12 +11,12 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Ports;
 use super::world::{Figures, World};
+use crate::crowd::Crowd;
 
 /// Connections at once, and how long each may last: a probe and a scrape take milliseconds.
 const CONNECTIONS: usize = 32;
@@ -49,15 +49,17 @@ impl Pages {
 }
 
 async fn accept(listener: TcpListener, world: Arc<World>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let crowd = Crowd::new(CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                let Some(place) = crowd.enter() else { continue };
                 let world = Arc::clone(&world);
                 tokio::spawn(async move {
-                    drop(timeout(LASTS, connection(stream, &world)).await);
-                    drop(place);
+                    tokio::select! {
+                        _ = timeout(LASTS, connection(stream, &world)) => {}
+                        () = place.has_to_leave() => {}
+                    }
                 });
             }
             // No file descriptors, for example: they come back.
