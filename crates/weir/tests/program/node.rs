@@ -191,6 +191,14 @@ async fn a_node_does_what_the_operator_says_and_knows_its_pods() {
     cluster.tell("four", &(TELEMETRY.to_owned() + &traces + &logs), &json!({})).await;
     runs(&weir, "four").await;
     assert!(page(&weir).await["error"].is_null());
+    // A pipeline that was made anew may have another kind of output.
+    let anew = "---\napiVersion: telemetry.kyma-project.io/v1beta1\nkind: LogPipeline\nmetadata: {name: logs}\nspec: {input: \
+                {runtime: {enabled: false}}, output: {http: {host: {value: 127.0.0.1}}}}\n";
+    cluster.tell("anew", &(TELEMETRY.to_owned() + &traces + anew), &json!({})).await;
+    runs(&weir, "anew").await;
+    sent(Signal::Traces, weir.grpc, &backend).await;
+    cluster.tell("four", &(TELEMETRY.to_owned() + &traces + &logs), &json!({})).await;
+    runs(&weir, "four").await;
     let figures = Scrape::of(weir.metrics).await;
     assert_eq!(figures.get("weir_watch_objects{watched=\"Pod\",scope=\"node\"}"), 1.0);
     eventually("it is kept", async || {
