@@ -27,7 +27,7 @@ pub struct Timings {
 }
 
 impl Default for Timings {
-    /// Those that controllers usually have: a new leader within 17 s of the end of the old one.
+    /// Those that controllers usually have: a new leader within 20 s of the end of the old one.
     fn default() -> Self {
         let [lasts, leads, retry, waits] = [15, 10, 2, 2].map(Duration::from_secs);
         Self { lasts, leads, retry, waits }

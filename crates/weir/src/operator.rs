@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::builder::NonEmptyStringValueParser;
@@ -196,14 +197,18 @@ async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     // Each Secret that is watched takes a connection.
     limits::raise_file_limit();
     let client = weir_kubernetes::client(args.kubeconfig.as_deref()).await?;
-    let ports = Ports {
-        health: Some(SocketAddr::new(args.listen, args.health_port)),
-        metrics: Some(SocketAddr::new(args.listen, args.metrics_port)),
-    };
     let name = args.pod_name.clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let pending = args.gateway.serve_metrics.then(Pending::default);
-    let webhooks = webhooks(&args, pending.clone(), client.clone(), async { drop(stopped.await) }).await?;
+    let options_of_webhook =
+        webhook::Options { pending: pending.clone(), ..webhook::Options::in_namespace(&args.namespace) };
+    let webhook = (!args.no_webhooks).then(|| Webhook::new(options_of_webhook));
+    let ports = Ports {
+        health: Some(SocketAddr::new(args.listen, args.health_port)),
+        metrics: Some(SocketAddr::new(args.listen, args.metrics_port)),
+        webhook: webhook.clone(),
+    };
+    let webhooks = webhooks(&args, webhook, client.clone(), async { drop(stopped.await) }).await?;
     let mut webhooks = tokio::spawn(webhooks);
     // API servers ask all operators, and only one leads: whoever cannot answer must not stay.
     let ends = async {
@@ -231,20 +236,19 @@ fn set_log_level(level: Option<&str>) {
 /// Binds the port of the webhooks; what comes back serves them until `stop` resolves.
 async fn webhooks(
     args: &OperatorArgs,
-    pending: Option<Pending>,
+    webhook: Option<Arc<Webhook>>,
     client: Client,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + 'static> {
-    let listener = if args.no_webhooks {
-        None
-    } else {
+    let mut bound = None;
+    if let Some(webhook) = webhook {
         let address = SocketAddr::new(args.listen, args.webhook_port);
-        Some(TcpListener::bind(address).await.with_context(|| format!("cannot bind {address} for the webhooks"))?)
-    };
-    let options = webhook::Options { pending, ..webhook::Options::in_namespace(&args.namespace) };
+        let listener = TcpListener::bind(address).await;
+        bound = Some((webhook, listener.with_context(|| format!("cannot bind {address} for the webhooks"))?));
+    }
     Ok(async move {
-        match listener {
-            Some(listener) => Ok(Webhook::new(options).run(client, listener, stop).await?),
+        match bound {
+            Some((webhook, listener)) => Ok(webhook.run(client, listener, stop).await?),
             None => {
                 stop.await;
                 Ok(())

@@ -13,6 +13,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Election, Found, Step, Timings};
 use crate::client::words;
 
+/// No Lease of another is waited for longer, whatever it says.
+const MAX_LASTS: Duration = Duration::from_secs(300);
+
 /// Whether this process leads.
 #[derive(Debug, Clone)]
 pub struct Leadership(watch::Receiver<Option<Instant>>);
@@ -142,7 +145,8 @@ impl Campaign {
         Found {
             version: lease.metadata.resource_version.clone().unwrap_or_default(),
             holder: spec.holder_identity.unwrap_or_default(),
-            lasts: lasts.map_or(self.timings.lasts, Duration::from_secs),
+            // Whoever may write the Lease must not keep it for ever.
+            lasts: lasts.map_or(self.timings.lasts, Duration::from_secs).min(MAX_LASTS),
             transitions: spec.lease_transitions.unwrap_or_default(),
         }
     }

@@ -13,7 +13,7 @@ const OAUTH2_CA: &str = "/metadata/annotations/weir.dev~1oauth2-ca";
 /// The keys by the Secrets that they are in.
 pub(crate) type References = BTreeMap<SecretName, BTreeSet<String>>;
 
-/// All references of a pipeline. What is not complete is none; compiling says so.
+/// All references of a pipeline. What is not complete is none, nor what can be no name; compiling says so.
 pub(crate) fn of(pipeline: &Value) -> References {
     let mut found = References::new();
     if let Some(spec) = pipeline.get("spec") {
@@ -44,7 +44,28 @@ fn collect(value: &Value, found: &mut References) {
 
 fn add(found: &mut References, parts: [&str; 3]) {
     let [namespace, name, key] = parts.map(str::to_owned);
-    if !namespace.is_empty() && !name.is_empty() {
+    if is_name(&namespace) && is_name(&name) {
         found.entry(SecretName { namespace, name }).or_default().insert(key);
+    }
+}
+
+/// Whether a namespace or a Secret can have this name. Others would be selectors and paths of their own.
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    !name.is_empty() && name.len() <= 253 && name.bytes().all(is_part) && !name.starts_with(['-', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_more_than_a_name() {
+        for name in ["backend", "a.b-c9", "0"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "a,metadata.name=b", "../secrets", ".", "..", "A", "a b", "a%2fb", &"a".repeat(254)] {
+            assert!(!is_name(name), "{name}");
+        }
     }
 }

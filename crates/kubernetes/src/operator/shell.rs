@@ -18,18 +18,21 @@ use tokio::task::JoinSet;
 
 use super::{Options, SetLogLevel, names};
 use crate::lease::{self, Timings};
+use crate::webhook::Webhook;
 use apply::Writer;
 use pages::Pages;
 use reconcile::Reconciler;
 use world::World;
 
 /// Where the operator serves pages about itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub struct Ports {
-    /// `/healthz` and `/readyz`.
+    /// For probes. Each port has all pages: `/healthz`, `/readyz`, `/metrics`.
     pub health: Option<SocketAddr>,
-    /// `/metrics`.
+    /// For whoever scrapes.
     pub metrics: Option<SocketAddr>,
+    /// Webhooks of this process, which is not ready before they can answer.
+    pub webhook: Option<Arc<Webhook>>,
 }
 
 /// Runs until `stop` resolves. `name`: what identifies this process for people.

@@ -16,6 +16,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use tokio::time::timeout;
 
 use super::registration::{MUTATING, VALIDATING, definitions, register};
 use super::{Options, Webhook};
@@ -31,6 +32,8 @@ const SERVER_KEY: &str = "tls.key";
 const LOOK: Duration = Duration::from_secs(60 * 60);
 /// When something that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// For all that is to do at once.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a Secret is read again that somebody else has written at the same time.
 const ATTEMPTS: usize = 5;
 /// Changes that are looked at together: they come in groups, ours among them. And whoever writes against us does not
@@ -44,6 +47,8 @@ enum KeepError {
     Certificate(#[from] CertificateError),
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
+    #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
+    Timeout,
     #[error("Secret {0} is written by others all the time")]
     Contended(String),
 }
@@ -64,7 +69,8 @@ impl Keeper {
         // Said once, not every few seconds.
         let mut said = String::new();
         loop {
-            let pause = match self.settle().await {
+            let settled = timeout(PATIENCE, self.settle()).await.unwrap_or(Err(KeepError::Timeout));
+            let pause = match settled {
                 Ok(pause) => {
                     said.clear();
                     pause

@@ -40,7 +40,7 @@ impl Operator {
 
     pub(crate) fn start_with(client: Client, name: &'static str, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let ports = Ports { health: None, metrics: None };
+        let ports = Ports::default();
         let task = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
             run(client, options, ports, name, Box::new(|_| {}), stop).await

@@ -32,9 +32,6 @@ pub enum ConversionError {
     /// `metadata`, or its `annotations`, is no object.
     #[error("cannot convert the document: its {0} is not an object")]
     NotAnObject(&'static str),
-    /// The annotation with what was kept cannot be read. Its content is not shown.
-    #[error("cannot convert the document: its annotation {CONVERSION_DATA} is not JSON")]
-    Data,
 }
 
 /// What is kept of a document in the version it does not have.
@@ -54,7 +51,7 @@ pub fn is_convertible(document: &Value) -> bool {
 /// only when, the document could not be converted back without it. An empty map of annotations may disappear with it.
 ///
 /// # Errors
-/// For a document of any other kind or version, one without `metadata`, and one whose annotation cannot be read.
+/// For a document of any other kind or version, and one without `metadata`.
 pub fn convert(mut document: Value, to: Version) -> Result<Value, ConversionError> {
     let (kind, group, from) = resource(&document)?;
     if from == to {
@@ -109,8 +106,10 @@ fn take_kept(metadata: &mut Map<String, Value>) -> Result<Option<Kept>, Conversi
     if annotations.is_empty() {
         metadata.remove("annotations");
     }
-    let data = data.as_str().ok_or(ConversionError::Data)?;
-    let mut data: Value = serde_json::from_str(data).map_err(|_| ConversionError::Data)?;
+    // Anybody may have written it. What cannot be read must not keep all objects of a list from being read.
+    let Some(mut data) = data.as_str().and_then(|data| serde_json::from_str::<Value>(data).ok()) else {
+        return Ok(None);
+    };
     let api_version = data.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(data.get_mut("spec").map(|spec| Kept { api_version, spec: spec.take() }))
 }

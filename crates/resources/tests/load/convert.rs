@@ -170,8 +170,10 @@ fn only_documents_with_two_versions() {
     };
     assert_eq!(with(json!("x")), Err(ConversionError::NotAnObject("metadata")));
     assert_eq!(with(json!({"annotations": [1]})), Err(ConversionError::NotAnObject("metadata.annotations")));
-    assert_eq!(with(json!({"annotations": {DATA: 1}})), Err(ConversionError::Data));
-    assert_eq!(with(json!({"annotations": {DATA: "{hunter2"}})), Err(ConversionError::Data));
+    for unreadable in [json!(1), json!("{hunter2")] {
+        let converted = with(json!({"annotations": {DATA: unreadable}})).unwrap();
+        assert!(!converted.to_string().contains("hunter2"), "it counts as absent");
+    }
     assert!(with(json!({"annotations": null})).is_ok());
     assert!(with(json!({"annotations": {DATA: "{}"}})).is_ok());
 

@@ -30,10 +30,9 @@ impl Nodes<'_> {
         if needs.scrapes || needs.istio {
             rules.push(rule("", &["services"]));
             rules.push(rule("discovery.k8s.io", &["endpointslices"]));
-            rules.push(json!({ "nonResourceURLs": ["/metrics", "/metrics/cadvisor"], "verbs": ["get"] }));
         }
         if needs.runtime {
-            let mut pages = vec!["nodes/stats", "nodes/metrics", "nodes/pods", "nodes/healthz"];
+            let mut pages = vec!["nodes/stats", "nodes/pods"];
             // It is the right to run commands in every pod, too.
             if self.coarse_kubelet_rights {
                 pages.push("nodes/proxy");

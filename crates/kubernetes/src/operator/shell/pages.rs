@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::Ports;
 use super::world::{Figures, World};
 use crate::crowd::Crowd;
+use crate::webhook::Webhook;
 
 /// Connections at once, and how long each may last: a probe and a scrape take milliseconds.
 const CONNECTIONS: usize = 32;
@@ -25,7 +26,14 @@ const LASTS: Duration = Duration::from_secs(10);
 /// Ports that are bound.
 pub(super) struct Pages {
     listeners: Vec<TcpListener>,
+    sight: Sight,
+}
+
+/// What pages are made of.
+#[derive(Clone)]
+struct Sight {
     world: Arc<World>,
+    webhook: Option<Arc<Webhook>>,
 }
 
 impl Pages {
@@ -37,27 +45,27 @@ impl Pages {
             tracing::info!(address = %bound.local_addr()?, "serving pages of the operator");
             listeners.push(bound);
         }
-        Ok(Self { listeners, world })
+        Ok(Self { listeners, sight: Sight { world, webhook: ports.webhook } })
     }
 
     /// Serves all pages on all ports.
     pub(super) fn serve(self, tasks: &mut JoinSet<()>) {
         for listener in self.listeners {
-            tasks.spawn(accept(listener, Arc::clone(&self.world)));
+            tasks.spawn(accept(listener, self.sight.clone()));
         }
     }
 }
 
-async fn accept(listener: TcpListener, world: Arc<World>) {
+async fn accept(listener: TcpListener, sight: Sight) {
     let crowd = Crowd::new(CONNECTIONS);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let Some(place) = crowd.enter() else { continue };
-                let world = Arc::clone(&world);
+                let sight = sight.clone();
                 tokio::spawn(async move {
                     tokio::select! {
-                        _ = timeout(LASTS, connection(stream, &world)) => {}
+                        _ = timeout(LASTS, connection(stream, &sight)) => {}
                         () = place.has_to_leave() => {}
                     }
                 });
@@ -68,9 +76,9 @@ async fn accept(listener: TcpListener, world: Arc<World>) {
     }
 }
 
-async fn connection(stream: TcpStream, world: &World) {
+async fn connection(stream: TcpStream, sight: &Sight) {
     let service = service_fn(|request: Request<Incoming>| {
-        let response = page(request.uri().path(), world);
+        let response = page(request.uri().path(), sight);
         async move { Ok::<_, Infallible>(response) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
@@ -78,10 +86,13 @@ async fn connection(stream: TcpStream, world: &World) {
     drop(builder.serve_connection(TokioIo::new(stream), service).await);
 }
 
-fn page(path: &str, world: &World) -> Response<Full<Bytes>> {
+fn page(path: &str, Sight { world, webhook }: &Sight) -> Response<Full<Bytes>> {
     let (status, text) = match path {
         "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
         "/readyz" => match world.look(|seen| seen.missing()).as_slice() {
+            [] if webhook.as_ref().is_some_and(|webhook| !webhook.is_ready()) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "the webhooks have no certificate yet\n".to_owned())
+            }
             [] => (StatusCode::OK, "ok\n".to_owned()),
             missing => (StatusCode::SERVICE_UNAVAILABLE, format!("not yet seen: {}\n", missing.join(", "))),
         },
