@@ -84,6 +84,7 @@ fn an_api_server_that_is_unwell_changes_nothing() {
         unwell::the_operator_goes_on(&cluster).await;
         unwell::many_pipelines_and_large_secrets_fit(&cluster).await;
         unwell::a_node_goes_on(&cluster).await;
+        unwell::watches_share_connections(&cluster).await;
         unwell::two_never_lead(&cluster).await;
     });
 }

@@ -5,9 +5,14 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{WatchEvent, WatchParams};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use weir_kubernetes::lease::{Timings, campaign};
 use weir_kubernetes::node;
 
@@ -18,6 +23,7 @@ use crate::{Cluster, collection, eventually, path};
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
 /// Watches and calls of an operator that try again, at most once a second each.
 const TRIES_PER_SECOND: usize = 30;
+const WATCHES: usize = 130;
 
 pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
     let directory = tempfile::tempdir().unwrap();
@@ -36,6 +42,7 @@ pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
     it_is_not_asked_more_when_it_throttles(cluster, &proxy).await;
     what_it_forgets_is_listed_again(cluster, &proxy).await;
     a_right_that_is_taken_away_costs_no_pipeline(cluster, &proxy, &shop).await;
+    a_connection_that_died_is_noticed(cluster, &proxy).await;
     a_namespace_that_goes_is_said(cluster, &shop).await;
     whoever_hears_nothing_leads_no_more(cluster, &proxy, operator).await;
 }
@@ -76,6 +83,14 @@ async fn a_right_that_is_taken_away_costs_no_pipeline(cluster: &Cluster, proxy: 
     assert_ne!(before, meanwhile);
     proxy.falls_ill(Illness::None);
     eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != meanwhile) }).await;
+}
+
+/// As when a load balancer forgets it: nobody says that it ended.
+async fn a_connection_that_died_is_noticed(cluster: &Cluster, proxy: &Proxy) {
+    proxy.falls_ill(Illness::Vanishes);
+    eventually("nobody is heard", || async { (proxy.connected() == 0).then_some(()) }).await;
+    proxy.falls_ill(Illness::None);
+    changes_are_seen(cluster, "after-vanishing").await;
 }
 
 async fn a_namespace_that_goes_is_said(cluster: &Cluster, shop: &Value) {
@@ -174,6 +189,28 @@ async fn pod(cluster: &Cluster, name: &str) {
         "spec": { "nodeName": "node1", "containers": containers },
     });
     cluster.send(Method::POST, "/api/v1/namespaces/default/pods", Some(&pod)).await.ok();
+}
+
+/// More watches than a connection takes are told of a change, each, and all other requests go on.
+pub(crate) async fn watches_share_connections(cluster: &Cluster) {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let api: Api<ConfigMap> = Api::namespaced(proxy.client.clone(), "default");
+    let watching = WatchParams::default();
+    let watches = (0..WATCHES).map(|_| async { api.watch(&watching, "0").await.unwrap().boxed() });
+    let watches = join_all(watches).await;
+    let map = json!({ "metadata": { "name": "seen-by-all" } });
+    cluster.send(Method::POST, "/api/v1/namespaces/default/configmaps", Some(&map)).await.ok();
+    let told = watches.into_iter().map(|mut watch| async move {
+        while let Some(event) = watch.next().await {
+            if matches!(event.unwrap(), WatchEvent::Added(map) if map.metadata.name.as_deref() == Some("seen-by-all")) {
+                return watch;
+            }
+        }
+        panic!("a watch ended");
+    });
+    let watches = timeout(crate::SOON, join_all(told)).await.expect("every watch is told");
+    assert!(proxy.connected() < 10, "{} watches have {} connections", watches.len(), proxy.connected());
 }
 
 /// One that hears nothing stops to lead by its own clock, before another begins.

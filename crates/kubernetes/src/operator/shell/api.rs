@@ -6,7 +6,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::client::words;
+use crate::client::{retry_after, words};
 use crate::operator::object::ObjectKey;
 use crate::operator::object::kinds::{self, Kind};
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the API server did not answer in time")]
     Timeout,
     #[error("{}", words(.0))]
     Api(#[from] kube::Error),
@@ -48,10 +48,10 @@ impl Trouble {
 
     /// How long the API server wants to be left alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let Self::Api(kube::Error::Api(status)) = self else { return None };
-        let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
-        let is_throttled = matches!(status.code, 429 | 503);
-        asked.or(is_throttled.then_some(1)).map(|seconds| Duration::from_secs(seconds.min(60).into()))
+        match self {
+            Self::Api(error) => retry_after(error),
+            _ => None,
+        }
     }
 }
 

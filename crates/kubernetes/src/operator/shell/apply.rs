@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::time::timeout_at;
 
 use super::api::{Trouble, api_of, request};
 use super::trim;
@@ -49,11 +50,11 @@ impl Writer {
         self.applied.clear();
     }
 
+    /// Nothing is under way any more when another may begin.
     async fn write<T>(&self, asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-        if !self.leadership.leads() {
-            return Err(Trouble::NotLeading);
-        }
-        request(asked).await
+        let Some(until) = self.leadership.until() else { return Err(Trouble::NotLeading) };
+        let given_up = |_| Err(if self.leadership.leads() { Trouble::Timeout } else { Trouble::NotLeading });
+        timeout_at(until, request(asked)).await.unwrap_or_else(given_up)
     }
 
     /// Makes an object what its manifest says. Returns whether it is another now.

@@ -52,6 +52,8 @@ pub(super) struct Reconciler {
     is_swept: bool,
     /// Whether the DaemonSet was made or changed since statuses were written.
     has_made: bool,
+    /// How long the last decision took.
+    deciding: Duration,
     overrides: Overrides,
     troubles: Troubles,
 }
@@ -79,6 +81,7 @@ impl Reconciler {
             idle_since: None,
             is_swept: false,
             has_made: false,
+            deciding: Duration::ZERO,
             overrides: Overrides::default(),
             troubles: Troubles::default(),
         }
@@ -99,10 +102,9 @@ impl Reconciler {
                 if !led {
                     self.begin();
                 }
-                let began = Instant::now();
-                again = began + self.turn().await;
-                // Changes that never end leave time for everything else.
-                sleep((SHARE - 1) * began.elapsed().min(Duration::from_secs(1))).await;
+                again = Instant::now() + self.turn().await;
+                // Changes that never end leave time for everything else. To wait for the API server takes none.
+                sleep((SHARE - 1) * self.deciding.min(Duration::from_secs(1))).await;
             }
             led = leads;
         }
@@ -161,9 +163,10 @@ impl Reconciler {
         match deciding.await {
             Ok((decision, verdicts)) => {
                 self.verdicts = Some(verdicts);
+                self.deciding = began.elapsed();
                 self.world.look(|seen| {
                     seen.figures.decisions += 1;
-                    seen.figures.last_decision_seconds = began.elapsed().as_secs_f64();
+                    seen.figures.last_decision_seconds = self.deciding.as_secs_f64();
                 });
                 Some(decision)
             }
