@@ -76,7 +76,10 @@ def identity(cluster: Cluster, user: str) -> Path:
     key, certificate = pki / f"{user}.key", pki / f"{user}.crt"
     request = ["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     request += ["-keyout", str(key), "-subj", f"/O=system:masters/CN={user}"]
+    extensions = pki / f"{user}.extensions"
+    extensions.write_text("extendedKeyUsage = clientAuth\n")
     sign = ["openssl", "x509", "-req", "-CA", str(pki / "ca.crt"), "-CAkey", str(pki / "ca.key"), "-out", str(certificate)]
+    sign += ["-extfile", str(extensions)]
     wanted = subprocess.run(request, capture_output=True, check=True).stdout
     subprocess.run(sign, input=wanted, capture_output=True, check=True)
     server = re.search("server: (.*)", cluster.kubeconfig.read_text())[1]

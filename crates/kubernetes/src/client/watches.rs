@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::{Body as HttpBody, Frame};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
@@ -21,7 +21,8 @@ use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use tower_service::Service;
+use tower::util::MapErr;
+use tower::{BoxError, Service};
 
 /// Watches on one connection. API servers allow 100 streams unless they are told otherwise; one too many would wait for
 /// ever.
@@ -30,7 +31,10 @@ const AT_ONCE: usize = 50;
 /// How often a connection that is silent is asked whether it still is one, and how long it may take to answer.
 const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
-/// The answer to a watch begins at once, whatever there is to tell.
+/// Connections that nobody uses now. When they have died, each costs a request that waits in vain.
+const IDLE: usize = 1;
+
+/// Every answer begins within this time: that to a watch at once, whatever there is to tell.
 const BEGIN: Duration = Duration::from_secs(30);
 
 /// Sends requests their way.
@@ -48,6 +52,9 @@ impl Ways {
     }
 }
 
+/// Where a request goes, and its place there.
+type Way = (Client, Option<OwnedSemaphorePermit>);
+
 type Answering = Pin<Box<dyn Future<Output = kube::Result<Response<Answer>>> + Send>>;
 
 impl Service<Request<Body>> for Ways {
@@ -60,16 +67,12 @@ impl Service<Request<Body>> for Ways {
     }
 
     fn call(&mut self, request: Request<Body>) -> Answering {
-        if !is_watch(&request) {
-            let usual = self.usual.clone();
-            return Box::pin(async move { Ok(usual.send(request).await?.map(|body| Answer { body, _place: None })) });
-        }
-        let place = self.watches.place();
+        let way = if is_watch(&request) { self.watches.place() } else { Ok((self.usual.clone(), None)) };
         Box::pin(async move {
-            let (client, place) = place?;
+            let (client, place) = way?;
             let answer = timeout(BEGIN, client.send(request)).await;
             let answer = answer.map_err(|_| kube::Error::Service("the API server did not answer in time".into()))??;
-            Ok(answer.map(|body| Answer { body, _place: Some(place) }))
+            Ok(answer.map(|body| Answer { body, _place: place }))
         })
     }
 }
@@ -106,24 +109,25 @@ struct Connection {
 }
 
 impl Watches {
-    fn place(&self) -> kube::Result<(Client, OwnedSemaphorePermit)> {
+    fn place(&self) -> kube::Result<Way> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let free = connections.iter().find_map(|connection| {
             let place = Arc::clone(&connection.places).try_acquire_owned().ok()?;
-            Some((connection.client.clone(), place))
+            Some((connection.client.clone(), Some(place)))
         });
         if let Some(free) = free {
             return Ok(free);
         }
-        let (client, places) = (client(&self.config)?, Arc::new(Semaphore::new(AT_ONCE)));
+        let (client, places) = (client(&self.config, Version::HTTP_2)?, Arc::new(Semaphore::new(AT_ONCE)));
         connections.push(Connection { client, places });
         drop(connections);
         self.place()
     }
 }
 
-fn client(config: &Config) -> kube::Result<Client> {
-    let mut connector = TimeoutConnector::new(https(config)?);
+/// `version`: the highest that is spoken.
+fn client(config: &Config, version: Version) -> kube::Result<Client> {
+    let mut connector = TimeoutConnector::new(https(config, version)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
@@ -131,7 +135,10 @@ fn client(config: &Config) -> kube::Result<Client> {
         .timer(TokioTimer::new())
         .http2_keep_alive_interval(PING.0)
         .http2_keep_alive_timeout(PING.1)
+        .pool_timer(TokioTimer::new())
+        .pool_max_idle_per_host(IDLE)
         .build(connector);
+    let client = MapErr::new(client, BoxError::from);
     let plain = ClientBuilder::new(client, &config.default_namespace)
         .with_layer(&config.extra_headers_layer()?)
         .with_layer(&config.base_uri_layer());
@@ -141,7 +148,7 @@ fn client(config: &Config) -> kube::Result<Client> {
     })
 }
 
-fn https(config: &Config) -> kube::Result<HttpsConnector<HttpConnector>> {
+fn https(config: &Config, version: Version) -> kube::Result<HttpsConnector<HttpConnector>> {
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into().map_err(|_| kube::Error::Service("not a name of a server".into()))?;
@@ -149,5 +156,8 @@ fn https(config: &Config) -> kube::Result<HttpsConnector<HttpConnector>> {
     }
     let mut http = HttpConnector::new();
     http.enforce_http(false);
-    Ok(builder.enable_all_versions().wrap_connector(http))
+    Ok(match version {
+        Version::HTTP_2 => builder.enable_all_versions().wrap_connector(http),
+        _ => builder.enable_http1().wrap_connector(http),
+    })
 }

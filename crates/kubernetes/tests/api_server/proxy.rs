@@ -103,7 +103,8 @@ struct Patient {
 }
 
 impl Patient {
-    async fn serve(mut self, stream: TcpStream, tls: TlsAcceptor) {
+    async fn serve(self, stream: TcpStream, tls: TlsAcceptor) {
+        let mut illness = self.illness.clone();
         let Ok(stream) = tls.accept(stream).await else { return };
         let answer = |request| {
             let patient = self.clone();
@@ -114,7 +115,7 @@ impl Patient {
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
         let vanishes = tokio::select! {
             biased;
-            _ = self.illness.wait_for(|illness| *illness == Illness::Vanishes) => true,
+            _ = illness.wait_for(|illness| *illness == Illness::Vanishes) => true,
             // Whoever is gone is gone.
             _ = &mut connection => false,
         };
