@@ -57,9 +57,10 @@ class Cluster:
         """Where pods reach this machine."""
         return f"10.88.{re.search('network=(.*)', (self.state / 'settings').read_text())[1]}.1"
 
-    def run(self, *arguments: str | Path) -> str:
+    def run(self, *arguments: str | Path, **variables: str) -> str:
         """A command of cluster.sh."""
-        return _run([_HERE / "cluster.sh", *arguments], env={**os.environ, "WEIR_CLUSTER_STATE": str(self.state)})
+        variables["WEIR_CLUSTER_STATE"] = str(self.state)
+        return _run([_HERE / "cluster.sh", *arguments], env={**os.environ, **variables})
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         return _run([*self._kubectl(), *arguments], stdin=stdin)

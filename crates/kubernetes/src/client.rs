@@ -1,10 +1,14 @@
 //! How the API server is reached.
 
+mod watches;
+
 use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+
+use watches::Ways;
 
 /// A connection takes no longer.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -63,7 +67,8 @@ fn limited(mut config: Config) -> Result<Client, ClientError> {
     config.reset_reader_on_write = true;
     // Watches try again by themselves, and say so.
     config.default_retry = false;
-    Client::try_from(config).map_err(ClientError::Client)
+    let namespace = config.default_namespace.clone();
+    Ok(Client::new(Ways::new(config).map_err(ClientError::Client)?, namespace))
 }
 
 /// The words of the API server: what the client adds says everything twice.
@@ -72,4 +77,12 @@ pub(crate) fn words(error: &kube::Error) -> String {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
         other => other.to_string(),
     }
+}
+
+/// How long the API server wants to be left alone: a minute at most.
+pub(crate) fn retry_after(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+    let is_throttled = matches!(status.code, 429 | 503);
+    asked.or(is_throttled.then_some(1)).map(|seconds| Duration::from_secs(seconds.min(60).into()))
 }

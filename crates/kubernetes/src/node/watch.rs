@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::client::words;
+use crate::client::{retry_after, words};
 use crate::operator::object::kinds;
 
 /// Between two attempts, the first and the longest. Nodes are many.
@@ -169,6 +169,7 @@ impl Failures {
             tracing::warn!(watched = self.what, error, "cannot watch; trying on, with what was seen last");
         }
         self.pause = (2 * pause).min(RETRY.1);
+        let pause = pause.max(asked(error).unwrap_or_default());
         // Many that failed together do not come together again.
         pause.mul_f64(1.0 + fastrand::f64() / 2.0)
     }
@@ -178,6 +179,15 @@ impl Failures {
         if std::mem::take(&mut self.is_told) {
             tracing::info!(watched = self.what, "watching again");
         }
+    }
+}
+
+/// How long the API server wants to be left alone.
+fn asked(error: &watcher::Error) -> Option<Duration> {
+    use watcher::Error as Of;
+    match error {
+        Of::InitialListFailed(error) | Of::WatchStartFailed(error) | Of::WatchFailed(error) => retry_after(error),
+        Of::WatchError(_) | Of::NoResourceVersion => None,
     }
 }
 

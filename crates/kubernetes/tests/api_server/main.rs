@@ -104,6 +104,19 @@ fn an_api_server_that_is_unwell_changes_nothing() {
     });
 }
 
+#[test]
+fn watches_share_connections_and_notice_when_they_die() {
+    let Some(programs) = control_plane::programs() else {
+        println!("warning: watches are not tested with an API server: there is none");
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let control_plane = ControlPlane::start(&programs).await;
+        unwell::watches_share_connections(&Cluster { client: control_plane.client.clone() }).await;
+    });
+}
+
 /// Plain requests to an API server: what its clients see.
 pub(crate) struct Cluster {
     pub(crate) client: Client,

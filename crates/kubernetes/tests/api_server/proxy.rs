@@ -1,4 +1,5 @@
-//! An API server that is unwell: requests go on to the real one, or are answered as a sick one answers.
+//! An API server that is unwell: requests go on to the real one, or are answered as a sick one answers. It speaks TLS and
+//! HTTP/2, as real ones do.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -7,18 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use kube::Client;
 use kube::client::Body;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 type Answer = Response<UnsyncBoxBody<Bytes, kube::Error>>;
 
@@ -35,6 +40,8 @@ pub(crate) enum Illness {
     Forgets,
     /// It refuses everything below a path.
     Refuses(&'static str),
+    /// Whoever is connected hears nothing any more, not even that the connection ended.
+    Vanishes,
 }
 
 /// Stands before an API server.
@@ -43,27 +50,31 @@ pub(crate) struct Proxy {
     pub(crate) client: Client,
     illness: watch::Sender<Illness>,
     refused: Arc<AtomicUsize>,
+    connected: Arc<AtomicUsize>,
     _connections: JoinSet<()>,
 }
 
 impl Proxy {
     pub(crate) async fn start(upstream: Client, directory: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = format!("http://{}", listener.local_addr().unwrap());
+        let port = listener.local_addr().unwrap().port();
         let (illness, seen) = watch::channel(Illness::None);
-        let refused = Arc::new(AtomicUsize::new(0));
-        let patient = Patient { upstream, illness: seen, refused: Arc::clone(&refused) };
+        let [refused, connected] = std::array::from_fn(|_| Arc::new(AtomicUsize::new(0)));
+        let ca = directory.join(format!("proxy-{port}.crt"));
+        let patient =
+            Patient { upstream, illness: seen, refused: Arc::clone(&refused), connected: Arc::clone(&connected) };
+        let tls = acceptor(&ca);
         let mut connections = JoinSet::new();
         connections.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(patient.clone().serve(stream));
+                connections.spawn(patient.clone().serve(stream, tls.clone()));
             }
         });
-        let kubeconfig = directory.join(format!("proxy-{}", server.rsplit(':').next().unwrap()));
-        std::fs::write(&kubeconfig, config(&server)).unwrap();
+        let kubeconfig = directory.join(format!("proxy-{port}"));
+        std::fs::write(&kubeconfig, config(port, &ca)).unwrap();
         let client = weir_kubernetes::client(Some(&kubeconfig)).await.unwrap();
-        Self { client, illness, refused, _connections: connections }
+        Self { client, illness, refused, connected, _connections: connections }
     }
 
     /// From now on. What is under way ends, unless it hangs.
@@ -76,6 +87,11 @@ impl Proxy {
     pub(crate) fn refused(&self) -> usize {
         self.refused.load(Ordering::SeqCst)
     }
+
+    /// Connections that are open.
+    pub(crate) fn connected(&self) -> usize {
+        self.connected.load(Ordering::SeqCst)
+    }
 }
 
 #[derive(Clone)]
@@ -83,17 +99,30 @@ struct Patient {
     upstream: Client,
     illness: watch::Receiver<Illness>,
     refused: Arc<AtomicUsize>,
+    connected: Arc<AtomicUsize>,
 }
 
 impl Patient {
-    async fn serve(self, stream: TcpStream) {
+    async fn serve(self, stream: TcpStream, tls: TlsAcceptor) {
+        let mut illness = self.illness.clone();
+        let Ok(stream) = tls.accept(stream).await else { return };
         let answer = |request| {
             let patient = self.clone();
             async move { Ok::<_, Infallible>(patient.answer(request).await) }
         };
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer));
-        // Whoever is gone is gone.
-        drop(connection.await);
+        self.connected.fetch_add(1, Ordering::SeqCst);
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
+        let vanishes = tokio::select! {
+            biased;
+            _ = illness.wait_for(|illness| *illness == Illness::Vanishes) => true,
+            // Whoever is gone is gone.
+            _ = &mut connection => false,
+        };
+        self.connected.fetch_sub(1, Ordering::SeqCst);
+        if vanishes {
+            std::future::pending().await
+        }
     }
 
     async fn answer(mut self, request: Request<Incoming>) -> Answer {
@@ -127,6 +156,7 @@ impl Patient {
 
     async fn pass_on(self, request: Request<Incoming>) -> Answer {
         let (mut parts, body) = request.into_parts();
+        parts.version = Version::HTTP_11;
         let body = body.collect().await.unwrap().to_bytes();
         parts.headers.remove("host");
         parts.headers.remove("authorization");
@@ -147,10 +177,26 @@ impl Patient {
     }
 }
 
-fn config(server: &str) -> String {
+/// Writes the certificate to a file.
+fn acceptor(file: &Path) -> TlsAcceptor {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
+    std::fs::write(file, certificate.pem()).unwrap();
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config =
+        config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key.into()).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+fn config(port: u16, ca: &Path) -> String {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "clusters": [{"name": "a", "cluster": {
+            "server": format!("https://127.0.0.1:{port}"), "certificate-authority": ca,
+        }}],
         "users": [{"name": "a", "user": {}}],
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
     })

@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures_util::future::join_all;
+use futures_util::{Stream, StreamExt as _};
 use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{WatchEvent, WatchParams};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use weir_kubernetes::lease::{Timings, campaign};
 use weir_kubernetes::node;
 
@@ -18,6 +23,7 @@ use crate::{Cluster, collection, eventually, path};
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
 /// Watches and calls of an operator that try again, at most once a second each.
 const TRIES_PER_SECOND: usize = 30;
+const WATCHES: usize = 130;
 
 pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
     let directory = tempfile::tempdir().unwrap();
@@ -177,6 +183,42 @@ async fn pod(cluster: &Cluster, name: &str) {
         "spec": { "nodeName": "node1", "containers": containers },
     });
     cluster.send(Method::POST, "/api/v1/namespaces/default/pods", Some(&pod)).await.ok();
+}
+
+/// More watches than a connection takes are told of a change, each, and all other requests go on.
+pub(crate) async fn watches_share_connections(cluster: &Cluster) {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let api: Api<ConfigMap> = Api::namespaced(proxy.client.clone(), "default");
+    let watching = WatchParams::default();
+    let watches = (0..WATCHES).map(|_| async { api.watch(&watching, "0").await.unwrap().boxed() });
+    let watches = join_all(watches).await;
+    let map = json!({ "metadata": { "name": "seen-by-all" } });
+    cluster.send(Method::POST, "/api/v1/namespaces/default/configmaps", Some(&map)).await.ok();
+    let told = watches.into_iter().map(|mut watch| async move {
+        while let Some(event) = watch.next().await {
+            if matches!(event.unwrap(), WatchEvent::Added(map) if map.metadata.name.as_deref() == Some("seen-by-all")) {
+                return watch;
+            }
+        }
+        panic!("a watch ended");
+    });
+    let watches = timeout(crate::SOON, join_all(told)).await.expect("every watch is told");
+    assert!(proxy.connected() < 10, "{} watches have {} connections", watches.len(), proxy.connected());
+    what_died_is_noticed(&proxy, watches).await;
+}
+
+/// As when a load balancer forgets a connection: nobody says that it ended.
+async fn what_died_is_noticed(
+    proxy: &Proxy,
+    watches: Vec<impl Stream<Item = kube::Result<WatchEvent<ConfigMap>>> + Unpin>,
+) {
+    proxy.falls_ill(Illness::Vanishes);
+    eventually("nobody is heard", || async { (proxy.connected() == 0).then_some(()) }).await;
+    proxy.falls_ill(Illness::None);
+    let began = Instant::now();
+    let ends = watches.into_iter().map(|mut watch| async move { while let Some(Ok(_)) = watch.next().await {} });
+    timeout(crate::SOON, join_all(ends)).await.expect("watches end");
 }
 
 /// One that hears nothing stops to lead by its own clock, before another begins.

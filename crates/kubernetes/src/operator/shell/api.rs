@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
-use crate::client::words;
+use crate::client::{retry_after, words};
 use crate::operator::object::ObjectKey;
 use crate::operator::object::kinds::{self, Kind};
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    #[error("the API server did not answer in time, {} s at most", PATIENCE.as_secs())]
+    #[error("the API server did not answer in time")]
     Timeout,
     #[error("{}", words(.0))]
     Api(#[from] kube::Error),
@@ -49,22 +49,16 @@ impl Trouble {
 
     /// How long the API server wants to be left alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let Self::Api(kube::Error::Api(status)) = self else { return None };
-        let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
-        let is_throttled = matches!(status.code, 429 | 503);
-        asked.or(is_throttled.then_some(1)).map(|seconds| Duration::from_secs(seconds.min(60).into()))
+        match self {
+            Self::Api(error) => retry_after(error),
+            _ => None,
+        }
     }
 }
 
 /// Waits for a request, but not for ever.
 pub(crate) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-    request_until(Instant::now() + PATIENCE, asked).await
-}
-
-/// Waits for a request, but not for longer than this.
-pub(crate) async fn request_until<T>(end: Instant, asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-    let end = end.min(Instant::now() + PATIENCE);
-    Ok(timeout_at(end, asked).await.map_err(|_| Trouble::Timeout)??)
+    Ok(timeout(PATIENCE, asked).await.map_err(|_| Trouble::Timeout)??)
 }
 
 /// What the client needs to know of a kind.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::time::timeout_at;
 
-use super::api::{Trouble, api_of, request_until};
+use super::api::{Trouble, api_of, request};
 use super::trim;
 use super::world::{Mark, World};
 use crate::lease::Leadership;
@@ -22,9 +22,6 @@ use crate::operator::status::condition::Event;
 
 /// Where events about objects of the whole cluster are kept.
 const EVENTS_OF_CLUSTER: &str = "default";
-
-/// A write may go on for so long after the lead has ended. Less than the time until another may begin.
-const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// A hash of a manifest, and what the object was with it.
 #[derive(PartialEq, Eq)]
@@ -53,9 +50,11 @@ impl Writer {
         self.applied.clear();
     }
 
+    /// Nothing is under way any more when another may begin.
     async fn write<T>(&self, asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-        let leads_until = self.leadership.until().ok_or(Trouble::NotLeading)?;
-        request_until(leads_until + UNDER_WAY, asked).await
+        let Some(until) = self.leadership.until() else { return Err(Trouble::NotLeading) };
+        let given_up = |_| Err(if self.leadership.leads() { Trouble::Timeout } else { Trouble::NotLeading });
+        timeout_at(until, request(asked)).await.unwrap_or_else(given_up)
     }
 
     /// Makes an object what its manifest says. Returns whether it is another now.

@@ -54,6 +54,8 @@ pub(super) struct Reconciler {
     is_swept: bool,
     /// Whether the DaemonSet was made or changed since statuses were written.
     has_made: bool,
+    /// How long the last decision took.
+    deciding: Duration,
     overrides: Overrides,
     troubles: Troubles,
 }
@@ -81,6 +83,7 @@ impl Reconciler {
             idle_since: None,
             is_swept: false,
             has_made: false,
+            deciding: Duration::ZERO,
             overrides: Overrides::default(),
             troubles: Troubles::default(),
         }
@@ -101,11 +104,12 @@ impl Reconciler {
                 if !led {
                     self.begin();
                 }
-                let (began, revision) = (Instant::now(), self.revision.clone());
-                again = began + self.turn().await;
-                // Changes that never end leave time for everything else, and for nodes, which may be thousands.
+                let revision = self.revision.clone();
+                again = Instant::now() + self.turn().await;
+                // Changes that never end leave time for everything else, and for nodes, which may be thousands. To wait for
+                // the API server takes none.
                 let pause = if self.revision == revision { Duration::ZERO } else { CONFIGURATIONS };
-                sleep(pause.max((SHARE - 1) * began.elapsed().min(Duration::from_secs(1)))).await;
+                sleep(pause.max((SHARE - 1) * self.deciding.min(Duration::from_secs(1)))).await;
             } else if led {
                 self.secrets.watch(&BTreeSet::new());
             }
@@ -166,9 +170,10 @@ impl Reconciler {
         match deciding.await {
             Ok((decision, verdicts)) => {
                 self.verdicts = Some(verdicts);
+                self.deciding = began.elapsed();
                 self.world.look(|seen| {
                     seen.figures.decisions += 1;
-                    seen.figures.last_decision_seconds = began.elapsed().as_secs_f64();
+                    seen.figures.last_decision_seconds = self.deciding.as_secs_f64();
                 });
                 Some(decision)
             }

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::{Event, watcher};
 use kube::{Api, Client};
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
@@ -17,11 +18,15 @@ use super::watch::{Failures, config};
 use super::world::World;
 use crate::operator::picture::{SecretName, SecretState};
 
+/// Secrets that are looked up at the same time, when a process begins with many.
+const AT_ONCE: usize = 16;
+
 /// The watches.
 pub(super) struct Secrets {
     client: Client,
     world: Arc<World>,
     watched: BTreeMap<SecretName, Watch>,
+    turns: Arc<Semaphore>,
 }
 
 /// A watch that ends when it is dropped.
@@ -35,7 +40,7 @@ impl Drop for Watch {
 
 impl Secrets {
     pub(super) fn new(client: Client, world: Arc<World>) -> Self {
-        Self { client, world, watched: BTreeMap::new() }
+        Self { client, world, watched: BTreeMap::new(), turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Watches these, and no others any more.
@@ -47,24 +52,28 @@ impl Secrets {
         self.world.look(|seen| seen.secrets.retain(|secret, _| wanted.contains(secret)));
         for secret in wanted {
             if !self.watched.contains_key(secret) {
-                let task = follow(self.client.clone(), secret.clone(), Arc::clone(&self.world));
+                let (world, turns) = (Arc::clone(&self.world), Arc::clone(&self.turns));
+                let task = follow(self.client.clone(), secret.clone(), world, turns);
                 self.watched.insert(secret.clone(), Watch(tokio::spawn(task).abort_handle()));
             }
         }
     }
 }
 
-async fn follow(client: Client, secret: SecretName, world: Arc<World>) {
+async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Arc<Semaphore>) {
     let SecretName { namespace, name } = &secret;
     let api: Api<Secret> = Api::namespaced(client, namespace);
     let only = config().fields(&format!("metadata.name={name}"));
     let mut events = pin!(watcher(api, only));
+    // Until the first answer.
+    let mut turn = turns.acquire().await.ok();
     let (mut found, mut failures) = (SecretState::Missing(None), Failures::new("Secret", &world));
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => found = gone(&found),
             Ok(Event::InitApply(object)) => found = SecretState::Present(Arc::new(trim::values(object))),
             Ok(event) => {
+                drop(turn.take());
                 failures.end();
                 found = match event {
                     Event::Apply(object) => SecretState::Present(Arc::new(trim::values(object))),
@@ -74,6 +83,7 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>) {
                 set(&world, &secret, found.clone());
             }
             Err(error) => {
+                drop(turn.take());
                 let reason = trouble_of(&error);
                 let pause = failures.note(error);
                 if let Some(reason) = reason {

@@ -1,0 +1,155 @@
+"""What Weir costs and how fast a change arrives, with a hundred nodes: processes of this machine beside an API server."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster, Object, wait_until
+from processes import Process, cpu_share, first_ok, quantile, seconds_of, stop_all, until_ready, weir
+from rest import Asked, Rest, identity
+from scenarios import GROUP
+
+_NODES = 100
+_CHANGES = 50
+_PIPELINES = 1000
+_IDLE_S = 60
+_STARTS = 11
+_OPERATOR = "127.0.9.1"
+_TRACES = f"/apis/{GROUP}/v1beta1/tracepipelines"
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Cluster]:
+    """An API server, with the kinds."""
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        set_up(cluster, Asked(tmp_path))
+        yield cluster
+    finally:
+        cluster.run("down")
+
+
+def set_up(cluster: Cluster, asked: Asked) -> None:
+    cluster.run("api", WEIR_CLUSTER_API_ARGS=asked.arguments)
+    for user in ("weir-operator", "weir-node"):
+        identity(cluster, user)
+    cluster.kubectl("create", "namespace", "kyma-system")
+    crds = subprocess.run([weir(), "crds"], capture_output=True, text=True, check=True).stdout
+    cluster.kubectl("apply", "--server-side", "--filename=-", stdin=crds)
+    names = [f"customresourcedefinition/{name}.{GROUP}" for name in ("tracepipelines", "metricpipelines", "logpipelines")]
+    cluster.kubectl("wait", "--for=condition=Established", *names)
+
+
+def operator(cluster: Cluster, directory: Path) -> Process:
+    at = (f"--kubeconfig={_kubeconfig(cluster, 'weir-operator')}", f"--listen={_OPERATOR}")
+    process = Process(directory, "operator", "operator", *at, "--no-webhooks", "--image=weir:1")
+    until_ready(process, f"{_OPERATOR}:8081")
+    return process
+
+
+def node(cluster: Cluster, directory: Path, number: int, name: str = "") -> Process:
+    """Each has an address of its own, and a name."""
+    name = name or f"node{number}"
+    kubeconfig = _kubeconfig(cluster, "weir-node")
+    at = (f"--kubeconfig={kubeconfig}", f"--listen={address(number)}", "--admin-port=0")
+    return Process(directory, name, "node", *at, f"--node-name={name}", f"--data-dir={directory / name}")
+
+
+def _kubeconfig(cluster: Cluster, user: str) -> Path:
+    return cluster.state / "pki" / f"{user}.kubeconfig"
+
+
+def address(number: int) -> str:
+    return f"127.0.10.{number}"
+
+
+def pipeline(name: str, endpoint: str | Object) -> Object:
+    value = {"value": endpoint} if isinstance(endpoint, str) else endpoint
+    spec = {"output": {"otlp": {"endpoint": value}}}
+    return {"apiVersion": f"{GROUP}/v1beta1", "kind": "TracePipeline", "metadata": {"name": name}, "spec": spec}
+
+
+def _when(process: Process, message: str) -> list[float]:
+    return [seconds_of(line) for line in process.lines() if line["message"] == message]
+
+
+def test_a_change_is_everywhere_within_seconds(alone: Cluster, tmp_path: Path) -> None:
+    rest = Rest(alone)
+    rest.call("POST", _TRACES, pipeline("changing", "http://127.0.0.1:1"))
+    processes = [operator(alone, tmp_path)]
+    try:
+        nodes = [node(alone, tmp_path, number) for number in range(1, _NODES + 1)]
+        processes += nodes
+        for one in nodes:
+            wait_until(lambda one=one: _when(one, "ready"), f"{one.log.stem} is ready", 120)
+        delays, last = [], []
+        for change in range(1, _CHANGES + 1):
+            began = time.time()
+            rest.call("PATCH", f"{_TRACES}/changing", pipeline("changing", f"http://127.0.0.1:{1 + change}"))
+            arrived = []
+            for one in nodes:
+                reloaded = lambda one=one: len(_when(one, "configuration reloaded")) >= change
+                wait_until(reloaded, f"{one.log.stem} has change {change}", 30)
+                arrived.append(_when(one, "configuration reloaded")[change - 1] - began)
+            delays += arrived
+            last.append(max(arrived))
+        print(
+            f"{_CHANGES} changes, {_NODES} nodes: p50 {quantile(delays, 0.5):.3f} s, p99 {quantile(delays, 0.99):.3f} s, "
+            f"at most {max(delays):.3f} s; the last of all nodes: p50 {quantile(last, 0.5):.3f} s"
+        )
+        assert quantile(delays, 0.99) < 3
+    finally:
+        stop_all(processes)
+
+
+def test_idle_costs_next_to_nothing(alone: Cluster, tmp_path: Path) -> None:
+    """A thousand pipelines with a Secret each, at the end."""
+    rest = Rest(alone)
+    rest.call("POST", _TRACES, pipeline("one", "http://127.0.0.1:1"))
+    first = operator(alone, tmp_path)
+    processes = [first]
+    try:
+        one = node(alone, tmp_path, 1)
+        first_ok(f"{address(1)}:4318")
+        starts = []
+        for _ in range(_STARTS):
+            one.end()
+            one = node(alone, tmp_path, 1)
+            starts.append(1000 * (first_ok(f"{address(1)}:4318") - one.began))
+        processes.append(one)
+        print(f"first OK after a start: {quantile(starts, 0.5):.0f} ms ({min(starts):.0f} to {max(starts):.0f})")
+        time.sleep(20)
+        share = cpu_share(one, _IDLE_S)
+        print(f"idle node: {one.rss_mb():.1f} MB ({one.own_mb():.1f} MB its own), {100 * share:.2f} % of a core, {one.connections()} sockets")
+        print(f"in {_IDLE_S} s and since the start: {_asked(tmp_path)}")
+        print(f"idle operator: {first.rss_mb():.1f} MB ({first.own_mb():.1f} MB its own), {first.connections()} sockets")
+        many(rest)
+        told = lambda: sum(1 for line in first.lines() if line.get("reason") == "GatewayConfigured")
+        wait_until(lambda: told() > _PIPELINES, "all pipelines are right", 300)
+        time.sleep(10)
+        share = cpu_share(first, _IDLE_S)
+        print(
+            f"operator with {_PIPELINES} pipelines and Secrets: {first.rss_mb():.1f} MB ({first.own_mb():.1f} MB its own), "
+            f"{first.peak_mb():.1f} MB at most, "
+            f"{100 * share:.2f} % of a core, {first.connections()} sockets, {first.cpu_s():.1f} s of CPU time in all; "
+            f"a node: {one.rss_mb():.1f} MB"
+        )
+    finally:
+        stop_all(processes)
+
+
+def _asked(directory: Path) -> str:
+    asked = Asked(directory)
+    return f"the operator asked {dict(asked.by('weir-operator'))}, the nodes {dict(asked.by('weir-node'))}"
+
+
+def many(rest: Rest) -> None:
+    metadata = lambda number: {"name": f"backend-{number}", "namespace": "default"}
+    reference = lambda number: {"valueFrom": {"secretKeyRef": {**metadata(number), "key": "endpoint"}}}
+    data = {"endpoint": "http://127.0.0.1:1"}
+    secrets = ({"metadata": metadata(number), "stringData": data} for number in range(_PIPELINES))
+    rest.create("/api/v1/namespaces/default/secrets", secrets)
+    rest.create(_TRACES, (pipeline(f"pipeline-{number}", reference(number)) for number in range(_PIPELINES)))
