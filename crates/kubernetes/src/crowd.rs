@@ -66,6 +66,11 @@ impl Place {
         self.leave.notified().await;
     }
 
+    /// Makes the connection leave, as soon as it can.
+    pub(crate) fn leave(&self) {
+        self.leave.notify_one();
+    }
+
     /// A request has come.
     pub(crate) fn busy(self: &Arc<Self>) -> Busy {
         if let Some(member) = self.crowd.lock().all.get_mut(&self.id) {

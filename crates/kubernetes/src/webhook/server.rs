@@ -1,14 +1,16 @@
 //! The HTTPS server: takes reviews, has them answered, and bounds what that takes.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -18,12 +20,13 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
 use crate::admission::{self, Malformed};
-use crate::crowd::{Crowd, Place};
+use crate::crowd::{Busy, Crowd, Place};
 use crate::operator::Pending;
 use crate::operator::limits::MAX_SPEC_BYTES;
 
@@ -35,11 +38,14 @@ const MAX_CONVERSION_BYTES: usize = 32 * 1024 * 1024;
 const MAX_BYTES_AT_ONCE: usize = 48 * 1024 * 1024;
 /// What all requests take that are answered at once, beside their bodies.
 const MAX_WORK_AT_ONCE: usize = 128 * 1024 * 1024;
-/// What a value takes when it is read: an object of two letters takes as much as a long text does.
-const VALUE_BYTES: usize = 160;
+/// What an object takes when it is read, however small it is, and any other value. There are two of each: what is answered is
+/// a copy.
+const OBJECT_BYTES: usize = 2 * 700;
+const VALUE_BYTES: usize = 2 * 64;
 /// Judging an object takes so many times its size. Larger ones are refused before.
 const JUDGED: (usize, usize) = (MAX_SPEC_BYTES, 64);
 const MAX_CONNECTIONS: usize = 256;
+const PIECE_BYTES: usize = 64 * 1024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// An API server waits for 15 s at most.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -121,12 +127,8 @@ impl Server {
             return;
         };
         let service = service_fn(move |request| {
-            let (server, busy) = (Arc::clone(&self), place.busy());
-            async move {
-                let answer = server.answer(request).await;
-                drop(busy);
-                Ok::<_, Infallible>(answer)
-            }
+            let (server, place) = (Arc::clone(&self), Arc::clone(&place));
+            async move { Ok::<_, Infallible>(server.answer(request, &place).await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
@@ -142,9 +144,11 @@ impl Server {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        match tokio::time::timeout(REQUEST_TIMEOUT, self.respond(request)).await {
-            Ok(Ok(answer)) => json(&answer),
+    async fn answer(&self, request: Request<Incoming>, place: &Arc<Place>) -> Response<Paid> {
+        // Whoever only begins to ask is quiet from then on.
+        drop(place.busy());
+        match timeout(REQUEST_TIMEOUT, self.respond(request, place)).await {
+            Ok(Ok(answer)) => answer,
             Ok(Err((status, message))) => text(status, message),
             Err(_) => text(StatusCode::REQUEST_TIMEOUT, "the request took too long".to_owned()),
         }
@@ -173,9 +177,15 @@ impl Server {
         Ok((bytes.freeze(), paid))
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> Result<Value, (StatusCode, String)> {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        place: &Arc<Place>,
+    ) -> Result<Response<Paid>, (StatusCode, String)> {
         if let Some(metrics) = self.metrics(&request) {
-            return metrics.map_err(|message| (StatusCode::BAD_REQUEST, message));
+            return metrics
+                .map(|metrics| json(metrics.to_string(), None))
+                .map_err(|message| (StatusCode::BAD_REQUEST, message));
         }
         let (answer, limit): (Answer, usize) = match request.uri().path() {
             VALIDATE => (|body| admission::validate(body, SystemTime::now()), MAX_REVIEW_BYTES),
@@ -199,15 +209,14 @@ impl Server {
         if work > kib(MAX_WORK_AT_ONCE) {
             return Err((StatusCode::PAYLOAD_TOO_LARGE, "a review may not have so many values".to_owned()));
         }
+        let busy = place.busy();
         let work = pay(&self.work, work).await;
-        let answered = tokio::task::spawn_blocking(move || {
-            let answered = answer(&body);
-            drop((memory, work));
-            answered
-        });
+        // What was read is paid for until the client has the answer, which is hardly larger.
+        let answered =
+            tokio::task::spawn_blocking(move || (answer(&body).map(|answer| answer.to_string()), memory, work));
         match answered.await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(malformed)) => Err((StatusCode::BAD_REQUEST, malformed.to_string())),
+            Ok((Ok(answer), memory, _)) => Ok(json(answer, Some(Until::taken(busy, memory, place)))),
+            Ok((Err(malformed), _, _)) => Err((StatusCode::BAD_REQUEST, malformed.to_string())),
             Err(error) => {
                 tracing::error!(%error, "a review could not be answered");
                 Err((StatusCode::INTERNAL_SERVER_ERROR, "the review could not be answered".to_owned()))
@@ -224,32 +233,84 @@ async fn pay(from: &Arc<Semaphore>, kib: usize) -> Option<OwnedSemaphorePermit> 
 
 /// What reading and judging a body takes, in bytes: there is a value after each of these signs, at most.
 fn work_of(body: &[u8]) -> usize {
-    let (mut values, mut is_text, mut is_escaped) = (0_usize, false, false);
+    let (mut bytes, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in body {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if is_text => is_escaped = true,
             b'"' => is_text = !is_text,
-            b',' | b'{' | b'[' if !is_text => values += 1,
+            b'{' if !is_text => bytes += OBJECT_BYTES,
+            b',' | b'[' if !is_text => bytes += VALUE_BYTES,
             _ => {}
         }
     }
     let (most, times) = JUDGED;
-    2 * body.len() + values * VALUE_BYTES + body.len().min(most) * times
+    2 * body.len() + bytes + body.len().min(most) * times
 }
 
 const fn kib(bytes: usize) -> usize {
     bytes.div_ceil(1024)
 }
 
-fn json(answer: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(answer.to_string()));
+/// An answer, and what is given back when the client has it.
+struct Paid {
+    text: Bytes,
+    _until: Option<Until>,
+}
+
+/// Held until an answer is taken.
+struct Until {
+    _busy: Busy,
+    _memory: Option<OwnedSemaphorePermit>,
+    deadline: AbortHandle,
+}
+
+impl Until {
+    /// A client that does not take it in time has to leave.
+    fn taken(busy: Busy, memory: Option<OwnedSemaphorePermit>, place: &Arc<Place>) -> Self {
+        let place = Arc::clone(place);
+        let deadline = tokio::spawn(async move {
+            tokio::time::sleep(REQUEST_TIMEOUT).await;
+            place.leave();
+        });
+        Self { _busy: busy, _memory: memory, deadline: deadline.abort_handle() }
+    }
+}
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        self.deadline.abort();
+    }
+}
+
+impl Body for Paid {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    /// In pieces, so that what is not written yet is still paid for.
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.text.len().min(PIECE_BYTES);
+        let piece = self.text.split_to(piece);
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(u64::try_from(self.text.len()).unwrap_or(u64::MAX))
+    }
+}
+
+fn json(answer: String, until: Option<Until>) -> Response<Paid> {
+    let mut response = Response::new(Paid { text: answer.into(), _until: until });
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
 }
 
-fn text(status: StatusCode, message: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(message));
+fn text(status: StatusCode, message: String) -> Response<Paid> {
+    let mut response = Response::new(Paid { text: message.into(), _until: None });
     *response.status_mut() = status;
     response
 }
@@ -260,7 +321,7 @@ mod tests {
 
     #[test]
     fn values_are_paid_for_before_they_are_made() {
-        let many = format!("[{}{{}}]", "{},".repeat(2_000_000));
+        let many = format!("[{}{{}}]", "{},".repeat(100_000));
         assert!(work_of(many.as_bytes()) > MAX_WORK_AT_ONCE, "{}", work_of(many.as_bytes()));
         let text = format!("[\"{}\"]", "{,\\\"[".repeat(1_000_000));
         assert!(work_of(text.as_bytes()) < 40 << 20, "signs in a text are no values: {}", work_of(text.as_bytes()));

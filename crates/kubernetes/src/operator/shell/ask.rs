@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
 const AT_ONCE: usize = 64;
 /// What an answer may have: thousands of pipelines.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 2 << 20;
 
 /// Asks all nodes in rounds, while this process leads.
 pub(super) async fn every_node(world: Arc<World>, leadership: Leadership, options: Arc<Options>) {

@@ -22,6 +22,8 @@ use crate::webhook::Webhook;
 /// Connections at once, and how long each may last: a probe and a scrape take milliseconds.
 const CONNECTIONS: usize = 32;
 const LASTS: Duration = Duration::from_secs(10);
+/// How long a request may take to come.
+const HEAD: Duration = Duration::from_secs(2);
 
 /// Ports that are bound.
 pub(super) struct Pages {
@@ -82,7 +84,7 @@ async fn connection(stream: TcpStream, sight: &Sight) {
         async move { Ok::<_, Infallible>(response) }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(16 << 10);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false).max_buf_size(16 << 10);
     drop(builder.serve_connection(TokioIo::new(stream), service).await);
 }
 
