@@ -28,16 +28,25 @@ class Rest:
 
     def call(self, method: str, path: str, body: Object | None = None) -> str:
         """Raises what is no success."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = (method, path, json.dumps(body) if body else None, {"Content-Type": kind})
+        try:
+            answer = self._send(request)
+        except (OSError, http.client.HTTPException):
+            # The API server has closed a connection that nobody used.
+            self._of_thread.connection = None
+            answer = self._send(request)
+        text = answer.read().decode()
+        assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
+        return text
+
+    def _send(self, request: tuple) -> http.client.HTTPResponse:
         connection = getattr(self._of_thread, "connection", None)
         if connection is None:
             connection = http.client.HTTPSConnection(self._address, context=self._tls, timeout=60)
             self._of_thread.connection = connection
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": kind})
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
-        return text
+        connection.request(*request)
+        return connection.getresponse()
 
     def create(self, path: str, objects: Iterable[Object]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -83,7 +83,7 @@ def test_a_large_cluster(large: Cluster, tmp_path: Path) -> None:
         metrics = pipeline("state", "http://127.0.0.1:1")
         metrics["kind"], metrics["spec"]["input"] = "MetricPipeline", {"runtime": {"enabled": True}}
         rest.call("POST", f"/apis/{GROUP}/v1beta1/metricpipelines", metrics)
-        wait_until(lambda: _watch_figure(1, "Pod", "cluster") >= _PODS, "the leader knows all pods", 180)
+        wait_until(lambda: _watch_figure(1, "Pod", "cluster") >= _PODS, "the leader knows all pods", 600)
         time.sleep(60)
         print(
             f"the one that speaks for {_watch_figure(1, 'Pod', 'cluster'):.0f} pods and {_watch_figure(1, 'Node', 'cluster'):.0f} "
@@ -97,8 +97,8 @@ def test_a_large_cluster(large: Cluster, tmp_path: Path) -> None:
 def _the_operator(process: Process) -> None:
     """It sees a pod of each node, of which none answers."""
     metrics = lambda name: figure(page("127.0.9.1:8080", "/metrics") or "", name)
-    wait_until(lambda: metrics("weir_operator_nodes") >= _NODES, "each node has a pod", 180)
-    wait_until(lambda: any(line.get("reason") == "GatewayReady" for line in process.lines()), "the status says so", 180)
+    wait_until(lambda: metrics("weir_operator_nodes") >= _NODES, "each node has a pod", 600)
+    wait_until(lambda: any(line.get("reason") == "GatewayReady" for line in process.lines()), "the status says so", 600)
     print(f"operator with {metrics('weir_operator_nodes'):.0f} pods: {process.rss_mb():.1f} MB, {process.peak_mb():.1f} MB at most")
 
 

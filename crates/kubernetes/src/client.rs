@@ -1,6 +1,6 @@
 //! How the API server is reached.
 
-mod watches;
+mod reads;
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use watches::Ways;
+use reads::Ways;
 
 /// A connection takes no longer.
 const CONNECT: Duration = Duration::from_secs(5);

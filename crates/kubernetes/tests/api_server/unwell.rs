@@ -42,6 +42,7 @@ pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
     it_is_not_asked_more_when_it_throttles(cluster, &proxy).await;
     what_it_forgets_is_listed_again(cluster, &proxy).await;
     a_right_that_is_taken_away_costs_no_pipeline(cluster, &proxy, &shop).await;
+    a_connection_that_died_is_noticed(cluster, &proxy).await;
     a_namespace_that_goes_is_said(cluster, &shop).await;
     whoever_hears_nothing_leads_no_more(cluster, &proxy, operator).await;
 }
@@ -82,6 +83,13 @@ async fn a_right_that_is_taken_away_costs_no_pipeline(cluster: &Cluster, proxy: 
     assert_ne!(before, meanwhile);
     proxy.falls_ill(Illness::None);
     eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != meanwhile) }).await;
+}
+
+async fn a_connection_that_died_is_noticed(cluster: &Cluster, proxy: &Proxy) {
+    proxy.falls_ill(Illness::Vanishes);
+    eventually("nobody is heard", || async { (proxy.connected() == 0).then_some(()) }).await;
+    proxy.falls_ill(Illness::None);
+    changes_are_seen(cluster, "after-vanishing").await;
 }
 
 async fn a_namespace_that_goes_is_said(cluster: &Cluster, shop: &Value) {

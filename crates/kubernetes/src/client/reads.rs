@@ -1,8 +1,8 @@
-//! Watches share connections.
+//! Reads share connections.
 //!
 //! The answer to a watch does not end, so with HTTP/1 each takes a connection of its own: a thousand Secrets are a
-//! thousand TLS sessions, here and at the API server. With HTTP/2 they are streams of a few. All other requests have
-//! connections of HTTP/1 to themselves: one that is given up takes its connection along, however broken that is.
+//! thousand TLS sessions, here and at the API server. With HTTP/2, watches and all other reads are streams of a few. Writes
+//! have connections of HTTP/1 to themselves: one that is given up takes its connection along, however broken that is.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{Method, Request, Response, Version};
 use hyper::body::{Body as HttpBody, Frame};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
@@ -24,12 +24,12 @@ use tokio::time::timeout;
 use tower::util::MapErr;
 use tower::{BoxError, Service};
 
-/// Watches on one connection. API servers allow 100 streams unless they are told otherwise; one too many would wait for
+/// Reads on one connection. API servers allow 100 streams unless they are told otherwise; one too many would wait for
 /// ever.
 const AT_ONCE: usize = 50;
 
 /// How often a connection that is silent is asked whether it still is one, and how long it may take to answer.
-const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+const PING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5));
 
 /// Connections that nobody uses now. When they have died, each costs a request that waits in vain.
 const IDLE: usize = 1;
@@ -39,16 +39,14 @@ const BEGIN: Duration = Duration::from_secs(30);
 
 /// Sends requests their way.
 pub(super) struct Ways {
-    usual: Client,
-    watches: Watches,
+    writes: Client,
+    reads: Reads,
 }
 
 impl Ways {
     pub(super) fn new(config: Config) -> kube::Result<Self> {
-        Ok(Self {
-            usual: Client::try_from(config.clone())?,
-            watches: Watches { config, connections: Mutex::default() },
-        })
+        let writes = client(&config, Version::HTTP_11)?;
+        Ok(Self { writes, reads: Reads { config, connections: Mutex::default() } })
     }
 }
 
@@ -67,7 +65,8 @@ impl Service<Request<Body>> for Ways {
     }
 
     fn call(&mut self, request: Request<Body>) -> Answering {
-        let way = if is_watch(&request) { self.watches.place() } else { Ok((self.usual.clone(), None)) };
+        let is_read = request.method() == Method::GET;
+        let way = if is_read { self.reads.place() } else { Ok((self.writes.clone(), None)) };
         Box::pin(async move {
             let (client, place) = way?;
             let answer = timeout(BEGIN, client.send(request)).await;
@@ -75,10 +74,6 @@ impl Service<Request<Body>> for Ways {
             Ok(answer.map(|body| Answer { body, _place: place }))
         })
     }
-}
-
-fn is_watch(request: &Request<Body>) -> bool {
-    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// What the API server says, and the place on the connection that this takes until its end.
@@ -96,19 +91,19 @@ impl HttpBody for Answer {
     }
 }
 
-/// As many connections as there are watches for.
-struct Watches {
+/// As many connections as there are reads for.
+struct Reads {
     config: Config,
     connections: Mutex<Vec<Connection>>,
 }
 
-/// A client that has one connection, if the API server speaks HTTP/2; else as many as there are watches.
+/// A client that has one connection, if the API server speaks HTTP/2; else as many as there are reads.
 struct Connection {
     client: Client,
     places: Arc<Semaphore>,
 }
 
-impl Watches {
+impl Reads {
     fn place(&self) -> kube::Result<Way> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let free = connections.iter().find_map(|connection| {
