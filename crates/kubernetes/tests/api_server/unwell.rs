@@ -224,7 +224,6 @@ async fn what_died_is_noticed(
     proxy.falls_ill(Illness::Vanishes);
     eventually("nobody is heard", || async { (proxy.connected() == 0).then_some(()) }).await;
     proxy.falls_ill(Illness::None);
-    let began = Instant::now();
     let ends = watches.into_iter().map(|mut watch| async move { while let Some(Ok(_)) = watch.next().await {} });
     timeout(crate::SOON, join_all(ends)).await.expect("watches end");
 }
