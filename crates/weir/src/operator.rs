@@ -120,7 +120,7 @@ pub(crate) struct OperatorArgs {
     #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = webhook::PORT)]
     webhook_port: u16,
     /// Serve no webhooks, and leave those of the API server as they are: for development
-    #[arg(long, help_heading = PORTS)]
+    #[arg(long, conflicts_with = "serve_metrics", help_heading = PORTS)]
     no_webhooks: bool,
 }
 
@@ -141,7 +141,7 @@ struct GatewayArgs {
     #[arg(long, help_heading = GATEWAY, value_name = "QUANTITY", default_value = "", requires = "gateway_replicas_max")]
     gateway_pending_bytes: String,
     /// Serve that metric to the autoscaler with the webhooks, as the custom metrics API of the cluster
-    #[arg(long, help_heading = GATEWAY, requires = "gateway_pending_bytes", conflicts_with = "no_webhooks")]
+    #[arg(long, help_heading = GATEWAY, requires = "gateway_pending_bytes")]
     serve_metrics: bool,
     /// Give each a volume of this size, which outlives its pod; without, pods deliver what they have before they end
     #[arg(long, help_heading = GATEWAY, value_name = "QUANTITY", requires = "gateway_replicas")]
