@@ -2,7 +2,7 @@
 //!
 //! [`Election`] decides and is pure; [`campaign`] talks to the API server. Clocks of other machines are not trusted:
 //! another leader is taken for gone when its Lease did not change for as long as it lasts, by the clock here. A leader
-//! stops to lead well before anybody can take its place, so two never lead at once.
+//! stops leading well before anybody can take its place, so two never lead at once.
 
 mod campaign;
 

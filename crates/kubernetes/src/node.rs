@@ -7,7 +7,7 @@
 //! Invariants:
 //! - **NODE-1** What was seen last stays true until something else is seen: without the API server, a node goes on.
 //! - **NODE-2** Of Secrets, only the operator's own is read.
-//! - **NODE-3** Only the node that holds the Lease speaks for the cluster, and stops to before another may.
+//! - **NODE-3** Only the node that holds the Lease speaks for the cluster, and it stops before another may begin.
 
 mod cluster;
 mod configuration;

@@ -2,7 +2,7 @@
 //! update.
 //!
 //! The newer one asks, by a socket in the directory. The older one gives it its listening sockets, so that whoever
-//! connects waits and is not refused; stops to read; leaves all that it has with backends or on the disk; and frees the
+//! connects waits and is not refused; stops reading; leaves all that it has with backends or on the disk; and frees the
 //! directory. It stays until it is told to end: its address is in use until then, and what comes there is served by the
 //! newer one. See docs/decisions/022-two-generations-of-a-pod.md.
 

@@ -156,7 +156,7 @@ async fn large_requests_that_arrive_together_are_taken_or_refused() {
     go.send(()).unwrap();
     let mut tally = Tally::default();
     while let Some(answer) = in_time("an answer", calls.join_next()).await {
-        // A refusal may come as a reset, when the client does not stop to send.
+        // A refusal may come as a reset, when the client does not stop sending.
         let Ok(answer) = answer.unwrap() else { continue };
         tally.count(answer.code == OK, answer.code == UNAVAILABLE && answer.retry_after.is_some(), &answer);
     }

@@ -228,7 +228,7 @@ async fn what_died_is_noticed(
     timeout(crate::SOON, join_all(ends)).await.expect("watches end");
 }
 
-/// One that hears nothing stops to lead by its own clock, before another begins.
+/// One that hears nothing stops leading by its own clock, before another begins.
 pub(crate) async fn two_never_lead(cluster: &Cluster) {
     let directory = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;

@@ -57,7 +57,7 @@ impl Writer {
         timeout_at(until, request(asked)).await.unwrap_or_else(given_up)
     }
 
-    /// Makes an object what its manifest says. Returns whether it is another now.
+    /// Makes an object what its manifest says. Returns whether it has changed.
     pub(super) async fn apply(&mut self, manifest: &Value, world: &Arc<World>) -> Result<bool, Trouble> {
         let Some(key) = manifests::key(manifest) else { return Ok(false) };
         let wanted = hash(manifest);

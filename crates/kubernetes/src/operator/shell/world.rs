@@ -14,7 +14,7 @@ use crate::operator::layout::Workload;
 use crate::operator::object::{ObjectKey, name, text};
 use crate::operator::picture::{Answer, Apis, Picture, PodState, SecretName, SecretState, WorkloadStatus};
 
-/// What was seen, and whether it is another now.
+/// What was seen, and whether it has changed.
 #[derive(Default)]
 pub(super) struct World {
     seen: Mutex<Seen>,
@@ -79,7 +79,7 @@ impl World {
         seen
     }
 
-    /// Changes what was seen, and wakes whoever decides if it is another now.
+    /// Changes what was seen, and wakes whoever decides if it has changed.
     pub(super) fn see_whether(&self, see: impl FnOnce(&mut Seen) -> bool) {
         if see(&mut self.lock()) {
             self.changed.notify_one();

@@ -45,7 +45,7 @@ impl Condition {
     }
 }
 
-/// An event about an object: a condition that is another now.
+/// An event about an object: a condition that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) about: ObjectKey,
@@ -81,7 +81,7 @@ pub(crate) fn written(object: &Value, conditions: &[Condition], kept: &[&str], n
     if kept.is_empty() { conditions.iter().map(write).collect() } else { kept.iter().filter_map(of).collect() }
 }
 
-/// Events about what is another now. That a new object is well is no event for each of its conditions.
+/// Events about what has changed. That a new object is well is no event for each of its conditions.
 pub(crate) fn events(about: &ObjectKey, object: &Value, conditions: &[Condition]) -> Vec<Event> {
     let changed = conditions.iter().filter(|condition| match found(object, condition.kind) {
         Some(before) => text(before, "/reason") != Some(condition.reason),
