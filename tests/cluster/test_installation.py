@@ -62,6 +62,7 @@ def _webhook(kind: str) -> dict[str, object]:
 
 def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Installation) -> None:
     """Nobody who pushes notices: Services keep their addresses, and pipelines stay as they are."""
+    wait_until(lambda: not cluster.find("daemonset/telemetry-otlp-gateway", NAMESPACE), "nothing runs on nodes")
     installation.uninstall()
     service = {
         "apiVersion": "v1",

@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::Value;
 use tokio::sync::{Notify, watch as cell};
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
 use super::keep::{self, Kept, Purpose};
@@ -323,7 +323,7 @@ impl Said {
 /// Makes facts of what was seen.
 async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
     let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
-    let (mut pause, said) = (LOCAL_PACE, Said::default());
+    let (mut rests_until, said) = (Instant::now(), Said::default());
     loop {
         let is_of_cluster = tokio::select! {
             () = shared.changed[0].notified() => false,
@@ -335,13 +335,17 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         if is_of_cluster {
             next_cluster = Instant::now() + CLUSTER_PACE;
         } else {
-            sleep(pause).await;
+            sleep_until(rests_until.max(Instant::now() + LOCAL_PACE)).await;
         }
-        let began = Instant::now();
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
         let texts = shared.local().texts();
         // Only a bug makes it panic; what was known is still true then.
-        let Ok(observed) = spawn_blocking(move || observe_all(texts)).await else { continue };
+        let observing = move || {
+            let began = Instant::now();
+            (observe_all(texts), began.elapsed())
+        };
+        let Ok((observed, took)) = spawn_blocking(observing).await else { continue };
+        rests_until = Instant::now() + (SHARE - 1) * took;
         for finding in &observed.findings {
             let message = &finding.message;
             said.once(message, || tracing::warn!(finding = %message, "an object of the cluster is not as expected"));
@@ -355,7 +359,6 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         let state = of_cluster.clone().unwrap_or_else(of_node);
         known.send_replace(Facts { facts: observed.facts, state });
         shared.has_pods.send_replace(has_pods);
-        pause = LOCAL_PACE.max((SHARE - 1) * began.elapsed());
         if is_of_cluster {
             shared.is_complete.store(of_cluster.is_some(), Ordering::Release);
         }
