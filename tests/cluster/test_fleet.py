@@ -45,7 +45,9 @@ def set_up(cluster: Cluster, asked: Asked) -> None:
 
 def operator(cluster: Cluster, directory: Path) -> Process:
     at = (f"--kubeconfig={_kubeconfig(cluster, 'weir-operator')}", f"--listen={_OPERATOR}")
-    process = Process(directory, "operator", "operator", *at, "--no-webhooks", "--image=weir:1")
+    # There are as many pipelines as nodes have MiB.
+    memory = '--node-resources={"limits": {"memory": "2Gi"}}'
+    process = Process(directory, "operator", "operator", *at, "--no-webhooks", "--image=weir:1", memory)
     until_ready(process, f"{_OPERATOR}:8081")
     return process
 
