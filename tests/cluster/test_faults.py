@@ -14,6 +14,7 @@ from scenarios import GROUP, NOBODY
 _KILLS = 50
 _LINES_PER_SECOND = 200
 _LOAD_S = 20
+_OPERATORS = "app.kubernetes.io/name=telemetry-manager"
 _GATEWAY = "daemonset/telemetry-otlp-gateway"
 
 
@@ -122,6 +123,44 @@ def test_another_operator_takes_over(scene: Scene) -> None:
 
 
 @pytest.mark.nodes
+def test_without_an_operator_changes_are_refused_and_data_flows(scene: Scene) -> None:
+    """Nobody answers the webhooks: an object that nobody has judged is not stored, and the last words say why."""
+    cluster, backend = scene.cluster, scene.backend()
+    cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
+    scale = ("scale", "deployment/telemetry-manager", "--namespace", NAMESPACE, "--replicas")
+    cluster.kubectl(*scale, "0")
+    cluster.kubectl("wait", "pod", "--namespace", NAMESPACE, "--selector", _OPERATORS, "--for=delete", "--timeout=60s")
+    with pytest.raises(AssertionError, match="failed calling webhook"):
+        cluster.apply(_pipeline("TracePipeline", "new", NOBODY))
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.wait_for_success("load")
+    _all_arrived_once([backend], 500 * _LOAD_S)
+    cluster.kubectl(*scale, "1")
+    wait_until(lambda: _is_done(lambda: cluster.apply(_pipeline("TracePipeline", "new", NOBODY))), "a change is taken")
+    scene.wait_for("tracepipeline/new", "ConfigurationGenerated", "GatewayConfigured")
+
+
+@pytest.mark.nodes
+def test_a_namespace_may_be_deleted_with_what_pipelines_need_of_it(scene: Scene) -> None:
+    cluster, backend = scene.cluster, scene.backend()
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "doomed"}})
+    secret = _secret("backend", endpoint=backend.endpoint)
+    secret["metadata"]["namespace"] = "doomed"
+    cluster.apply(secret)
+    reference = {"valueFrom": {"secretKeyRef": {"name": "backend", "namespace": "doomed", "key": "endpoint"}}}
+    cluster.apply(_pipeline("TracePipeline", "doomed", reference))
+    cluster.apply(_pipeline("LogPipeline", "other", backend.endpoint, input={"runtime": {"enabled": False}}))
+    scene.wait_for("tracepipeline/doomed", "ConfigurationGenerated", "GatewayConfigured")
+    cluster.kubectl("delete", "namespace", "doomed", "--timeout=60s")
+    scene.wait_for("tracepipeline/doomed", "ConfigurationGenerated", "ReferencedSecretMissing")
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.wait_for_success("load")
+    _all_arrived_once([backend], 500 * _LOAD_S)
+    scene.wait_for("logpipeline/other", "TelemetryFlowHealthy", "FlowHealthy")
+
+
+@pytest.mark.nodes
 def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     cluster, backend = scene.cluster, scene.backend()
     cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
@@ -186,7 +225,7 @@ def _all_arrived_once(backends: list[Backend], items: int) -> None:
 
 
 def _kill_operators(cluster: Cluster) -> None:
-    selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")
+    selector = ("--namespace", NAMESPACE, "--selector", _OPERATORS)
     cluster.kubectl("delete", "pod", *selector, "--grace-period=0", "--force", "--wait=false")
 
 

@@ -19,14 +19,12 @@ use thiserror::Error;
 use weir_resources::{Diagnostic, Foreign, Options, Reason, Severity, Source, findings, is_convertible, with_defaults};
 
 use crate::operator::limits::{self, MAX_SPEC_BYTES};
+use crate::operator::object::is_our_annotation;
 
 pub use conversion::convert;
 
 /// Findings that are written into one answer.
 const MAX_SHOWN: usize = 20;
-
-/// What our annotations start with.
-const OUR_ANNOTATIONS: &str = "weir.dev/";
 
 /// A review that is none, so that there is nobody to answer.
 #[derive(Debug, Error)]
@@ -158,7 +156,7 @@ fn is_deleted(object: &Value) -> bool {
 fn says_the_same(old: &Value, new: &Value) -> bool {
     let ours = |object: &Value| {
         let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
-        let ours = annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(OUR_ANNOTATIONS));
+        let ours = annotations.into_iter().flatten().filter(|(key, _)| is_our_annotation(key));
         ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
     };
     old.get("apiVersion") == new.get("apiVersion") && old.get("spec") == new.get("spec") && ours(old) == ours(new)

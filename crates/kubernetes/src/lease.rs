@@ -12,33 +12,33 @@ use tokio::time::Instant;
 
 pub use campaign::{Campaign, Leadership, campaign};
 
-/// How long a Lease lasts, and how often it is looked at.
+/// How long a Lease lasts, and how often it is looked at. The names are those of client-go's leader election.
 #[derive(Debug, Clone, Copy)]
 pub struct Timings {
     /// Nobody else takes a Lease that changed within this time.
-    pub lasts: Duration,
-    /// A leader whose last renewal began longer ago than this leads no more. Less than `lasts`: the difference is for
+    pub lease_duration: Duration,
+    /// A leader whose last renewal began longer ago than this leads no more. Less than `lease_duration`: the difference is for
     /// work that is under way, and for clocks of different speed.
-    pub leads: Duration,
+    pub renew_deadline: Duration,
     /// Between two renewals, and before a request that failed is made again.
-    pub retry: Duration,
+    pub retry_period: Duration,
     /// Between two looks while another leads.
-    pub waits: Duration,
+    pub look_period: Duration,
 }
 
 impl Default for Timings {
     /// Those that controllers usually have: a new leader within 20 s of the end of the old one.
     fn default() -> Self {
-        let [lasts, leads, retry, waits] = [15, 10, 2, 2].map(Duration::from_secs);
-        Self { lasts, leads, retry, waits }
+        let [lease_duration, renew_deadline, retry_period, look_period] = [15, 10, 2, 2].map(Duration::from_secs);
+        Self { lease_duration, renew_deadline, retry_period, look_period }
     }
 }
 
 impl Timings {
     /// For an election with thousands that take part, all of which ask the API server.
     pub fn of_many() -> Self {
-        let [lasts, leads, retry, waits] = [60, 45, 15, 30].map(Duration::from_secs);
-        Self { lasts, leads, retry, waits }
+        let [lease_duration, renew_deadline, retry_period, look_period] = [60, 45, 15, 30].map(Duration::from_secs);
+        Self { lease_duration, renew_deadline, retry_period, look_period }
     }
 }
 
@@ -114,7 +114,7 @@ impl Election {
     /// The API server took what [`step`](Self::step) said. `began`: before the request was sent.
     pub fn written(&mut self, began: Instant) {
         self.seen = None;
-        self.leads_until = Some(began + self.timings.leads);
+        self.leads_until = Some(began + self.timings.renew_deadline);
     }
 
     /// The end of the leadership unless it is renewed; nothing for one that does not lead.
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(election.leads_until(at(11)), Some(at(12)));
         assert_eq!(election.leads_until(at(12)), None, "3 s before another takes it");
         for timings in [Timings::default(), Timings::of_many()] {
-            assert!(timings.leads < timings.lasts);
-            assert!(2 * timings.retry < timings.leads, "one renewal may fail");
+            assert!(timings.renew_deadline < timings.lease_duration);
+            assert!(2 * timings.retry_period < timings.renew_deadline, "one renewal may fail");
         }
     }
 

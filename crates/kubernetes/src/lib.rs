@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod lease;
 pub mod node;
 pub mod operator;
+mod watch;
 pub mod webhook;
 
 pub use client::{ClientError, client, client_of_user};

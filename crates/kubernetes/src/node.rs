@@ -32,10 +32,17 @@ use weir_plan::{ClusterFacts, ClusterState};
 pub use configuration::{Configuration, Settings};
 pub use wants::Wants;
 
+pub use crate::operator::names::CONFIGURATION;
+
 use crate::lease::Leadership;
 use cluster::Cluster;
 use objects::Objects;
 use watch::Progress;
+
+/// Where a node says how it and its pipelines are, on the port of the metrics. The operator and `weir doctor` ask it.
+pub const PAGE: &str = "/node";
+/// What is read of that: thousands of pipelines.
+pub const MAX_PAGE_BYTES: usize = 2 << 20;
 
 /// A Lease is given back within this time, or ends by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -246,6 +253,7 @@ pub struct Figures {
 }
 
 impl Shared {
+    /// NODE-3.
     fn speaks(&self) -> bool {
         self.is_complete.load(Ordering::Acquire) && self.leadership.leads()
     }

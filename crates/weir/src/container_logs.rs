@@ -1,7 +1,6 @@
 //! Container logs as a source of the gateway.
 
 use std::collections::HashSet;
-use std::env;
 use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -14,12 +13,10 @@ use weir_plan::Plan;
 use weir_sources::tail::{Board, Checkpoints, Settings, StartAt, Tail, Wanted};
 
 use crate::cli::{LogsStartAt, ProcessArgs, Role};
+use crate::downward::{self, node_name};
 
 /// Where the kubelet has them.
 pub(crate) const DIRECTORY: &str = "/var/log/pods";
-
-/// Where a pod finds the name of its node, if whoever runs it wants it to; the second is that of Kyma's agents.
-const NODE_NAMES: [&str; 2] = ["NODE_NAME", "MY_NODE_NAME"];
 
 /// Reads what containers print as soon as some pipeline wants it. From then on it goes on, and reads nothing while no
 /// pipeline wants anything.
@@ -126,7 +123,7 @@ impl LogAgent {
         };
         Settings {
             state: self.state.clone(),
-            own_pod: variable("POD_NAME").or_else(|| variable("HOSTNAME")),
+            own_pod: downward::pod_name(),
             reads_own: self.reads_own,
             node_name: node_name(&self.args),
             start_at,
@@ -160,13 +157,4 @@ fn find(args: &ProcessArgs) -> anyhow::Result<PathBuf> {
     let cannot = || format!("cannot read container logs in {}: name a directory with --pod-logs", directory.display());
     fs::read_dir(directory).with_context(cannot)?;
     std::path::absolute(directory).context("cannot find out what the current directory is")
-}
-
-/// The name of this node, if somebody says it.
-pub(crate) fn node_name(args: &ProcessArgs) -> Option<String> {
-    args.node_name.clone().or_else(|| NODE_NAMES.into_iter().find_map(variable))
-}
-
-pub(crate) fn variable(name: &str) -> Option<String> {
-    env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }

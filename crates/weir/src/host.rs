@@ -17,7 +17,7 @@ use crate::cli::ProcessArgs;
 use crate::configuration;
 use crate::data_dir::{self, DataDir};
 use crate::findings;
-use crate::handover::{Estate, Heir};
+use crate::handover::{Predecessor, Successor};
 use crate::health::Verdicts;
 use crate::watch::Watch;
 
@@ -30,15 +30,15 @@ pub(crate) enum News {
     /// The cluster is another than before, and the configuration the same.
     Facts(Facts),
     /// Another process is to go on in place of this one.
-    Heir(Heir),
+    Successor(Successor),
 }
 
 /// Where data is kept, and what comes with it.
-pub(crate) struct Premises {
+pub(crate) struct Place {
     /// `None`: in memory only.
     pub(crate) data_dir: Option<DataDir>,
-    /// What the process before this one has left.
-    pub(crate) estate: Option<Estate>,
+    /// The process that has left it to this one, if it is still there.
+    pub(crate) predecessor: Option<Predecessor>,
 }
 
 /// See the module. What a machine does not have is here by default.
@@ -50,8 +50,8 @@ pub(crate) trait Host {
     async fn news(&mut self) -> News;
 
     /// The directory for data, locked.
-    async fn premises(&mut self, args: &ProcessArgs) -> anyhow::Result<Premises> {
-        Ok(Premises { data_dir: data_dir::open(args)?, estate: None })
+    async fn place(&mut self, args: &ProcessArgs) -> anyhow::Result<Place> {
+        Ok(Place { data_dir: data_dir::open(args)?, predecessor: None })
     }
 
     /// What was told last is what runs now.

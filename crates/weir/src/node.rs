@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use weir_engine::admin::Route;
 use weir_engine::{Inlet, Probes};
-use weir_journal::LockError;
 use weir_kubernetes::Client;
 use weir_kubernetes::node::{self, Configuration, Facts, Node, Roles, Seen, Wants};
 use weir_plan::{MEMORY_PER_PIPELINE, Plan};
@@ -27,16 +26,17 @@ use weir_sources::tail::Checkpoints;
 
 use crate::cli::{LogLevel, ProcessArgs, Role};
 use crate::configuration::options;
-use crate::container_logs::node_name;
 use crate::data_dir;
+use crate::downward::node_name;
 use crate::findings;
-use crate::handover::{self, Door, Estate, Heir};
+use crate::gateway::{self, End};
+use crate::handover::{self, HandoverSocket, Successor};
 use crate::health::Verdicts;
-use crate::host::{Host, News, Premises, Reading};
+use crate::host::{Host, News, Place, Reading};
 use crate::limits;
 use crate::logging;
-use crate::run::signals::Signals;
-use crate::run::{self, End};
+use crate::run;
+use crate::signals::Signals;
 use page::NodePage;
 use saved::Saved;
 
@@ -51,11 +51,8 @@ the rights in the cluster, are in docs/node.md.";
 /// The API server may take so long until the configuration of an earlier process is used, or facts are not waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Between two looks whether the data directory is free.
+/// Between two looks whether another process still reads logs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two questions to the process that has it.
-const ASK_EVERY: Duration = Duration::from_secs(1);
-
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NodeArgs {
@@ -94,11 +91,11 @@ pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
         let client = weir_kubernetes::client(kubeconfig.as_deref()).await?;
         let options = node::Options { namespace, node_name, identity: pod_name, all_pods };
         loop {
-            let host = Cluster::new(&client, options.clone(), Arc::clone(&process), id.clone());
-            match run::gateway(Arc::clone(&process), host, &mut signals).await? {
+            let host = ClusterNode::new(&client, options.clone(), Arc::clone(&process), id.clone());
+            match gateway::run(Arc::clone(&process), host, &mut signals).await? {
                 End::Stopped(code) => return Ok(code),
-                End::HandedOver(heir, code) => {
-                    if rest(&process, heir, &mut signals).await {
+                End::HandedOver(successor, code) => {
+                    if rest(&process, successor, &mut signals).await {
                         return Ok(code);
                     }
                     tracing::warn!("the process that took over is gone; going on");
@@ -109,7 +106,7 @@ pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Nothing is left to do but to be there. True when a signal ends it, and false when the other process is gone.
-async fn rest(process: &ProcessArgs, mut heir: Heir, signals: &mut Signals) -> bool {
+async fn rest(process: &ProcessArgs, mut successor: Successor, signals: &mut Signals) -> bool {
     let probes = Probes::bind(process.listen, process.health_port, "handed_over").await;
     match &probes {
         Ok(probes) => tracing::info!(health = %probes.address(), "resting until a signal"),
@@ -117,11 +114,11 @@ async fn rest(process: &ProcessArgs, mut heir: Heir, signals: &mut Signals) -> b
     }
     let ends = tokio::select! {
         () = signals.next() => true,
-        () = heir.gone() => false,
+        () = successor.gone() => false,
     };
     if ends {
         tracing::info!("stopping: clients are asked to go elsewhere");
-        heir.farewell().await;
+        successor.farewell().await;
     }
     if let Ok(probes) = probes {
         probes.end().await;
@@ -130,12 +127,12 @@ async fn rest(process: &ProcessArgs, mut heir: Heir, signals: &mut Signals) -> b
 }
 
 /// A node of a cluster.
-struct Cluster {
+struct ClusterNode {
     node: Node,
     process: Arc<ProcessArgs>,
     /// Who this process is, among those that use the data directory.
     id: String,
-    door: Option<Door>,
+    handover: Option<HandoverSocket>,
     saved: Saved,
     /// What is told now, which may not run yet.
     told: Option<Arc<Configuration>>,
@@ -144,13 +141,13 @@ struct Cluster {
     reporter: Option<JoinHandle<()>>,
 }
 
-impl Cluster {
+impl ClusterNode {
     fn new(client: &Client, options: node::Options, process: Arc<ProcessArgs>, id: String) -> Self {
         let node = Node::start(client, options);
         let saved = Saved::of(data_dir::directory(&process).ok().flatten().as_deref());
         let page = NodePage::new(roles(&process));
         let loading = Reading::default();
-        Self { node, process, id, door: None, saved, told: None, loading, page, reporter: None }
+        Self { node, process, id, handover: None, saved, told: None, loading, page, reporter: None }
     }
 
     /// Takes up what holds for the process, and says what documents to load.
@@ -180,7 +177,7 @@ impl Cluster {
                 }),
                 Err(error) => Err(error),
             };
-            let most = run::memory(&self.process) / MEMORY_PER_PIPELINE;
+            let most = gateway::memory(&self.process) / MEMORY_PER_PIPELINE;
             let fits = |loaded: Loaded| match loaded.plan.pipelines.len() {
                 count if count > most => Err(format!("{count} pipelines; --memory is enough for {most}")),
                 _ => Ok(loaded),
@@ -201,7 +198,7 @@ impl Cluster {
     }
 }
 
-impl Host for Cluster {
+impl Host for ClusterNode {
     async fn first(&mut self) -> anyhow::Result<Loaded> {
         let waiting = Probes::bind(self.process.listen, self.process.health_port, "waiting_for_configuration").await;
         let waiting = waiting.context("cannot answer probes; choose another port with --health-port")?;
@@ -227,45 +224,28 @@ impl Host for Cluster {
                     let loaded = loaded.map(|loaded| self.with_facts(loaded));
                     return News::Configuration(Box::new(loaded));
                 }
-                heir = Door::heir(&mut self.door) => return News::Heir(heir),
+                successor = HandoverSocket::successor(&mut self.handover) => return News::Successor(successor),
             }
         }
     }
 
-    async fn premises(&mut self, args: &ProcessArgs) -> anyhow::Result<Premises> {
-        let Some(dir) = data_dir::directory(args)? else { return Ok(Premises { data_dir: None, estate: None }) };
+    async fn place(&mut self, args: &ProcessArgs) -> anyhow::Result<Place> {
+        let Some(dir) = data_dir::directory(args)? else { return Ok(Place { data_dir: None, predecessor: None }) };
         let shown = dir.display();
         handover::enter(&dir, &self.id).with_context(|| format!("cannot use the data directory {shown}"))?;
-        let mut estate: Option<Estate> = None;
-        let mut ask_at = Instant::now();
-        loop {
-            match data_dir::open(args) {
-                Ok(data_dir) => {
-                    match Door::open(&dir, self.id.clone()) {
-                        Ok(door) => self.door = Some(door),
-                        Err(error) => tracing::error!(
-                            %error, data_dir = %shown,
-                            "no other process can take over: end this one by hand before an update"
-                        ),
-                    }
-                    self.saved.keep();
-                    if args.allows(Role::Logs) {
-                        until_free(&data_dir::positions(args, &dir)).await;
-                    }
-                    return Ok(Premises { data_dir, estate });
-                }
-                Err(error) if is_held(&error) => {}
-                Err(error) => return Err(error),
-            }
-            if estate.is_none() && Instant::now() >= ask_at {
-                tracing::info!(data_dir = %shown, "another process uses the data directory; asking it to hand over");
-                // Whoever is not there, or is about to end, leaves the directory sooner or later.
-                estate = handover::ask(&dir, &self.id).await.ok().flatten();
-                ask_at = Instant::now() + ASK_EVERY;
-            } else {
-                sleep(LOOK_EVERY).await;
-            }
+        let (data_dir, predecessor) = handover::take(&dir, &self.id, || data_dir::open(args)).await?;
+        match HandoverSocket::open(&dir, self.id.clone()) {
+            Ok(socket) => self.handover = Some(socket),
+            Err(error) => tracing::error!(
+                %error, data_dir = %shown,
+                "no other process can take over: end this one by hand before an update"
+            ),
         }
+        self.saved.keep();
+        if args.allows(Role::Logs) {
+            until_free(&data_dir::positions(args, &dir)).await;
+        }
+        Ok(Place { data_dir, predecessor })
     }
 
     fn runs(&mut self, plan: &Plan, _: LogOutputs, inlet: &Inlet) {
@@ -288,12 +268,12 @@ impl Host for Cluster {
     }
 
     fn pages(&self, verdicts: &Verdicts) -> Vec<Route> {
-        vec![Route::new("/node", self.page.showing(verdicts))]
+        vec![Route::new(node::PAGE, self.page.showing(verdicts))]
     }
 
     async fn end(self) {
-        let Self { node, door, saved, reporter, .. } = self;
-        drop(door);
+        let Self { node, handover, saved, reporter, .. } = self;
+        drop(handover);
         if let Some(reporter) = reporter {
             reporter.abort();
             // It has what keeps the data directory.
@@ -321,13 +301,9 @@ fn roles(process: &ProcessArgs) -> Roles {
 
 /// The API server sees to it that the kind of an output does not change. A pipeline that was made anew may have another one.
 fn load(told: &Configuration) -> Result<Loaded, Report> {
-    let source = Source { name: "Secret telemetry-node".to_owned(), text: told.text.clone() };
+    let source = Source { name: format!("Secret {}", node::CONFIGURATION), text: told.text.clone() };
     // Without a pipeline there is nothing to do, which is no mistake: the operator decides who runs.
     let loaded = weir_resources::load(&[source], &options(false))?;
     findings::log(&loaded.warnings);
     Ok(loaded)
-}
-
-fn is_held(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<LockError>(), Some(LockError::Held { .. }))
 }

@@ -21,7 +21,7 @@ use crate::allocator;
 use crate::cli::LogLevel;
 use crate::limits;
 use crate::logging;
-use crate::run::signals::Signals;
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,9 +60,9 @@ pub(crate) struct OperatorArgs {
     /// What identifies this process among operators; a random number is added
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "weir-operator")]
     pod_name: String,
-    /// Pipelines of each kind at most: the oldest run [default: no limit]
-    #[arg(long, env = "WEIR_MAX_PIPELINES", value_name = "COUNT")]
-    max_pipelines: Option<usize>,
+    /// Pipelines of each kind at most: the oldest run; 0 for no limit
+    #[arg(long, env = "WEIR_MAX_PIPELINES", value_name = "COUNT", default_value_t = 0)]
+    max_pipelines: usize,
     /// Image of the nodes
     #[arg(long, help_heading = NODES, env = "WEIR_IMAGE", value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
     image: String,
@@ -266,7 +266,7 @@ fn options(args: OperatorArgs, pending: Option<Pending>) -> anyhow::Result<Optio
         image: args.image,
         image_pull_secrets: args.image_pull_secret_name,
         trust_bundle: args.cluster_trust_bundle_name,
-        max_pipelines: args.max_pipelines,
+        max_pipelines: Some(args.max_pipelines).filter(|max| *max > 0),
         high_priority_class: args.high_priority_class_name,
         data_path: args.data_path,
         resources: args.node_resources,

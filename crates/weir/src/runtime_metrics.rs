@@ -11,7 +11,7 @@ use weir_sources::runtime::{Kubelet, RuntimeAgent, Settings, Speaks};
 use weir_sources::scrape::TargetBoard;
 
 use crate::cli::{ProcessArgs, Role, RuntimeArgs, Switch};
-use crate::container_logs::{node_name, variable};
+use crate::downward::{node_ip, node_name};
 
 /// Where Kubernetes puts the token of a pod's service account.
 const SERVICE_ACCOUNT_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -66,7 +66,7 @@ impl RuntimeMetrics {
 fn settings(args: &ProcessArgs) -> Settings {
     let RuntimeArgs { kubelet, kubelet_token, kubelet_ca, cluster_metrics } = &args.runtime;
     // Names of nodes are not known to every resolver.
-    let node = || variable("NODE_IP").map(in_url).or_else(|| node_name(args));
+    let node = || node_ip().map(in_url).or_else(|| node_name(args));
     let usual = || format!("https://{}:{KUBELET_PORT}", node()?).parse().ok();
     let kubelet = kubelet.clone().or_else(usual).map(|url| Kubelet {
         url,

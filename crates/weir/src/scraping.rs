@@ -9,7 +9,7 @@ use weir_plan::{Plan, Scrapables};
 use weir_sources::scrape::{Scraper, Settings, TargetBoard};
 
 use crate::cli::{ProcessArgs, Role};
-use crate::container_logs::node_name;
+use crate::downward::node_name;
 
 /// Scrapes as soon as some pipeline wants it.
 pub(crate) struct MetricAgent {

@@ -148,6 +148,9 @@ fn what_stays_as_it_is_is_not_judged() {
     let mut annotated = bad.clone();
     annotated["metadata"]["annotations"] = json!({"weir.dev/backlog-max-age": "x"});
     assert_eq!(judged(&annotated, &bad)["allowed"], false);
+    let mut published = bad.clone();
+    published["metadata"]["annotations"] = json!({"telemetry.kyma-project.io/service-enrichment": "otel"});
+    assert_eq!(judged(&published, &bad)["allowed"], false);
     let mut leaving = annotated;
     leaving["metadata"]["deletionTimestamp"] = json!("2026-06-01T00:00:00Z");
     assert_eq!(judged(&leaving, &bad)["allowed"], true);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{ConditionSeen, Examination, Finding, Part, PodSeen, Resource, Totals};
+use crate::node::CONFIGURATION;
 
 /// A certificate that ends sooner is told of, as in the conditions.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -103,7 +104,8 @@ fn revisions(seen: &Examination, findings: &mut Vec<Finding>) {
     let behind = nodes.iter().filter(is_behind).map(|pod| pod.name.as_str()).collect();
     if let Some(names) = named(behind) {
         let what = format!("pods that do not run revision {revision} of the configuration yet: {names}");
-        tell(findings, what, "it takes seconds; if it stays so, see whether they can watch the Secret telemetry-node");
+        let hint = format!("it takes seconds; if it stays so, see whether they can watch the Secret {CONFIGURATION}");
+        tell(findings, what, &hint);
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use futures_util::{StreamExt, stream};
+use futures_util::{AsyncReadExt, StreamExt, stream};
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams, LogParams};
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::{CertificateSeen, Examination, Options, Part, PodSeen, Resource};
 use crate::certificates;
 use crate::client::words;
+use crate::node::{MAX_PAGE_BYTES, PAGE};
 use crate::operator::layout::Workload;
 use crate::operator::names::{self, METRICS_PORT};
 use crate::operator::object::kinds::{self, Kind};
@@ -145,8 +146,8 @@ impl Look<'_> {
         if pod.part == Part::Node && pod.ready && !pod.ending {
             match timeout(PAGE_PATIENCE, self.page(&pod.name)).await {
                 Ok(Ok(page)) => pod.page = Some(page),
-                Ok(Err(error)) => unread.push(format!("the page /node of pod {}: {error}", pod.name)),
-                Err(_) => unread.push(format!("the page /node of pod {}: no answer in time", pod.name)),
+                Ok(Err(error)) => unread.push(format!("the page {PAGE} of pod {}: {error}", pod.name)),
+                Err(_) => unread.push(format!("the page {PAGE} of pod {}: no answer in time", pod.name)),
             }
         }
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.options.namespace);
@@ -158,17 +159,23 @@ impl Look<'_> {
         (pod, unread)
     }
 
-    /// By way of the API server, which reaches pods that whoever runs this does not.
+    /// By way of the API server, which reaches pods that whoever runs this does not. A pod may say what it wants.
     async fn page(&self, pod: &str) -> Result<Value, String> {
-        let path = format!("/api/v1/namespaces/{}/pods/{pod}:{METRICS_PORT}/proxy/node", self.options.namespace);
+        let namespace = &self.options.namespace;
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{METRICS_PORT}/proxy{PAGE}");
         let asked = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-        let page = self.client.request_text(asked).await.map_err(|error| words(&error))?;
-        serde_json::from_str(&page).map_err(|error| error.to_string())
+        let page = self.client.request_stream(asked).await.map_err(|error| words(&error))?;
+        let (mut text, most) = (Vec::new(), MAX_PAGE_BYTES as u64);
+        page.take(most + 1).read_to_end(&mut text).await.map_err(|error| error.to_string())?;
+        if text.len() > MAX_PAGE_BYTES {
+            return Err(format!("it is longer than {} MiB, the most that is read", MAX_PAGE_BYTES >> 20));
+        }
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
     }
 
     async fn revision(&mut self) -> Option<String> {
         let key = ObjectKey::cluster(kinds::SECRET, names::CONFIGURATION).within(&self.options.namespace);
-        let secret = self.get("the Secret telemetry-node", &key).await?;
+        let secret = self.get(&format!("the Secret {}", key.name), &key).await?;
         secret["metadata"]["annotations"][names::REVISION].as_str().map(str::to_owned)
     }
 

@@ -37,14 +37,6 @@ impl Leadership {
             std::future::pending::<()>().await;
         }
     }
-
-    /// One that always leads: for whoever is alone.
-    pub fn always() -> Self {
-        let far = Instant::now() + Duration::from_secs(10 * 365 * 24 * 3600);
-        let (sender, receiver) = watch::channel(Some(far));
-        drop(sender);
-        Self(receiver)
-    }
 }
 
 /// The task of one that takes part in an election.
@@ -79,7 +71,7 @@ impl Campaign {
         let mut said = Said::default();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let patience = self.timings.leads / 2;
+            let patience = self.timings.renew_deadline / 2;
             let turn = timeout(patience, self.turn(&mut election));
             let result = tokio::select! {
                 () = &mut stop => break,
@@ -87,7 +79,8 @@ impl Campaign {
             };
             let until = election.leads_until(Instant::now());
             self.tell(until);
-            let pause = if until.is_none() && result.is_ok() { self.timings.waits } else { self.timings.retry };
+            let pause =
+                if until.is_none() && result.is_ok() { self.timings.look_period } else { self.timings.retry_period };
             said.say(&self.name, until.is_some(), result.err());
             tokio::select! {
                 () = &mut stop => break,
@@ -96,7 +89,7 @@ impl Campaign {
         }
         if self.leads.send_replace(None).is_some_and(|until| Instant::now() < until) {
             // If this fails, the others wait until it ends.
-            drop(timeout(self.timings.retry, self.give_back()).await);
+            drop(timeout(self.timings.retry_period, self.give_back()).await);
         }
         self.written = None;
     }
@@ -146,7 +139,7 @@ impl Campaign {
             version: lease.metadata.resource_version.clone().unwrap_or_default(),
             holder: spec.holder_identity.unwrap_or_default(),
             // Whoever may write the Lease must not keep it for ever.
-            lasts: lasts.map_or(self.timings.lasts, Duration::from_secs).min(MAX_LASTS),
+            lasts: lasts.map_or(self.timings.lease_duration, Duration::from_secs).min(MAX_LASTS),
             transitions: spec.lease_transitions.unwrap_or_default(),
         }
     }
@@ -157,7 +150,7 @@ impl Campaign {
         let taken = transitions.map(|_| now.clone());
         let spec = LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(self.timings.lasts.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.timings.lease_duration.as_secs()).ok(),
             acquire_time: taken.or(old.acquire_time),
             renew_time: Some(now),
             lease_transitions: transitions.or(old.lease_transitions),

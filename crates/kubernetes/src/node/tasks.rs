@@ -16,26 +16,29 @@ use weir_plan::{ClusterObject, ClusterState, ObjectState};
 use super::keep::{self, Kept, Purpose};
 use super::objects::{key, observe_all};
 use super::wants::Kind;
-use super::watch::{Change, Progress, What, follow};
+use super::watch::{Progress, Watched, follow};
 use super::{Cluster, Configuration, Facts, Node, Objects, Options, Scope, Shared, Told, Wants};
 use crate::lease::{Leadership, Timings, campaign};
 use crate::operator::names;
 use crate::operator::object::{kinds, text};
+use crate::watch::Change;
 
 /// Changes of a node's objects that come within this time have an effect together.
 const LOCAL_PACE: Duration = Duration::from_millis(200);
+/// The same before there were any.
+const FIRST_PACE: Duration = Duration::from_millis(5);
 /// Of the time, making facts of what was seen may take this part: where there are many pods, some always change.
 const SHARE: u32 = 20;
 /// The same for those of the whole cluster, which only become metrics, every half a minute or so.
 const CLUSTER_PACE: Duration = Duration::from_secs(5);
 
-const SECRET: What = What::new("v1", "Secret");
-const POD: What = What::new("v1", "Pod");
-const NODE: What = What::new("v1", "Node");
-const NAMESPACE: What = What::new("v1", "Namespace");
-const CONFIG_MAP: What = What::new("v1", "ConfigMap");
-const SERVICE: What = What::new("v1", "Service");
-const ENDPOINT_SLICE: What = What::new("discovery.k8s.io/v1", "EndpointSlice");
+const SECRET: Watched = Watched::new("v1", "Secret");
+const POD: Watched = Watched::new("v1", "Pod");
+const NODE: Watched = Watched::new("v1", "Node");
+const NAMESPACE: Watched = Watched::new("v1", "Namespace");
+const CONFIG_MAP: Watched = Watched::new("v1", "ConfigMap");
+const SERVICE: Watched = Watched::new("v1", "Service");
+const ENDPOINT_SLICE: Watched = Watched::new("discovery.k8s.io/v1", "EndpointSlice");
 
 /// The namespace whose uid stands for that of the cluster, and what a Gardener cluster says of itself in it.
 const SYSTEM: &str = "kube-system";
@@ -127,20 +130,20 @@ struct Watcher {
 
 impl Watcher {
     /// The node whose pods are known, or all of them: what is said of a pod is said of its node, too.
-    fn nodes(&self) -> What {
+    fn nodes(&self) -> Watched {
         if self.all_pods { NODE } else { NODE.with(format!("metadata.name={}", self.node_name)) }
     }
 
-    fn pods(&self) -> What {
+    fn pods(&self) -> Watched {
         if self.all_pods { POD } else { POD.with(format!("spec.nodeName={}", self.node_name)) }
     }
 
-    async fn follow<T>(&self, what: What, scope: Scope, trim: impl Fn(Value) -> T, take: impl FnMut(Change<T>)) {
+    async fn follow<T>(&self, what: Watched, scope: Scope, trim: impl Fn(Value) -> T, take: impl FnMut(Change<T>)) {
         let progress: Arc<Progress> = self.shared.progress(scope, what.kind);
         follow(self.client.clone(), what, progress, trim, take).await;
     }
 
-    /// The one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
+    /// NODE-2: the one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
     async fn secret(self, namespace: String, told: cell::Sender<Told>) {
         let only = SECRET.within(&namespace).with(format!("metadata.name={}", names::CONFIGURATION));
         self.follow(
@@ -170,7 +173,7 @@ impl Watcher {
     }
 
     /// Objects that are documents for this node.
-    async fn local(self, what: What, purpose: Purpose) {
+    async fn local(self, what: Watched, purpose: Purpose) {
         let (shared, node, kind) = (Arc::clone(&self.shared), self.node_name.clone(), what.kind);
         let (api_version, said) = (what.api_version, Said::default());
         let document = |mut object: Value| {
@@ -259,7 +262,7 @@ impl Watcher {
     }
 
     /// Objects of a kind, for metrics. `all`: the kinds without which the picture is not complete.
-    async fn state(self, what: What, purpose: Purpose, all: Vec<&'static str>) {
+    async fn state(self, what: Watched, purpose: Purpose, all: Vec<&'static str>) {
         let (shared, kind, api_version) = (Arc::clone(&self.shared), what.kind, what.api_version);
         let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose).document;
         self.follow(what, Scope::Cluster, document, |change| {
@@ -279,12 +282,12 @@ impl Watcher {
 }
 
 /// Objects of these kinds, and the resources of ours, of which the Telemetry is in the operator's namespace.
-fn watched_by_leader(kinds: &BTreeSet<Kind>, statuses: bool, namespace: &str) -> Vec<(What, Purpose)> {
-    let ours = kinds::OURS.into_iter().filter(|_| statuses).map(|kind| match What::all(kind) {
+fn watched_by_leader(kinds: &BTreeSet<Kind>, statuses: bool, namespace: &str) -> Vec<(Watched, Purpose)> {
+    let ours = kinds::OURS.into_iter().filter(|_| statuses).map(|kind| match Watched::all(kind) {
         what if kind == kinds::TELEMETRY => (what.within(namespace), Purpose::Status),
         what => (what, Purpose::Status),
     });
-    kinds.iter().map(|kind| (What::all(*kind), Purpose::State)).chain(ours).collect()
+    kinds.iter().map(|kind| (Watched::all(*kind), Purpose::State)).chain(ours).collect()
 }
 
 fn all_listed(shared: &Shared, all: &[&'static str]) -> bool {
@@ -335,7 +338,9 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         if is_of_cluster {
             next_cluster = Instant::now() + CLUSTER_PACE;
         } else {
-            sleep_until(rests_until.max(Instant::now() + LOCAL_PACE)).await;
+            // Whoever starts waits for its pods.
+            let pace = if *shared.has_pods.borrow() { LOCAL_PACE } else { FIRST_PACE };
+            sleep_until(rests_until.max(Instant::now() + pace)).await;
         }
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
         let texts = shared.local().texts();

@@ -71,7 +71,7 @@ struct Candidate<'a> {
     part: Option<Part>,
 }
 
-/// Makes all decisions.
+/// Makes all decisions, each from what is given alone (OPERATOR-1).
 pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdicts, now: SystemTime) -> Decision {
     let overrides = Overrides::read(picture.overrides.as_deref());
     let previous = Previous::new(&picture.previous);
@@ -92,6 +92,7 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
         })
         .collect();
     let look_again = judge.again;
+    // OPERATOR-2.
     candidates
         .iter_mut()
         .filter(|it| it.verdict.as_ref().is_some_and(|verdict| !verdict.runs))
@@ -107,7 +108,8 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
         decision.decide_on_nodes(picture, options, &candidates, (&configuration, &layout, &overrides), now);
     }
     decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &layout, &overrides), now);
-    decision.again = decision.again.into_iter().chain(verdicts.next()).min();
+    let late_at = picture.written.as_ref().map(workload::late_at).filter(|at| *at > now);
+    decision.again = decision.again.into_iter().chain(verdicts.next()).chain(late_at).min();
     decision.configuration = (!overrides.nodes_paused && !is_half).then_some(configuration);
     decision.overrides = overrides;
     decision
@@ -297,7 +299,7 @@ impl Decision {
         now: SystemTime,
     ) {
         let health: BTreeMap<_, _> =
-            Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture))).collect();
+            Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture, now))).collect();
         let mut said = BTreeMap::new();
         for candidate in candidates {
             let Candidate { id, object, needs, verdict: Some(verdict), part } = candidate else { continue };

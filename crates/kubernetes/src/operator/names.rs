@@ -10,7 +10,7 @@ pub(crate) const NODE: &str = "telemetry-otlp-gateway";
 /// The container that does the work.
 pub(crate) const CONTAINER: &str = "collector";
 /// The Secret with the configuration of the nodes.
-pub(crate) const CONFIGURATION: &str = "telemetry-node";
+pub const CONFIGURATION: &str = "telemetry-node";
 /// The ConfigMap with exceptions from the usual.
 pub(crate) const OVERRIDES: &str = "telemetry-overrides";
 /// The only Telemetry that counts.

@@ -89,6 +89,11 @@ pub(crate) fn generation(object: &Value) -> i64 {
     object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
+/// Whether an annotation means something here. Others belong to others.
+pub(crate) fn is_our_annotation(key: &str) -> bool {
+    ["weir.dev/", "telemetry.kyma-project.io/"].iter().any(|ours| key.starts_with(ours))
+}
+
 /// Whether somebody deleted it and it is still there.
 pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()

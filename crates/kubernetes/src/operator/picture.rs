@@ -33,9 +33,25 @@ pub(crate) struct Picture {
     pub(crate) flow: BTreeMap<PipelineId, super::flow::Flow>,
     /// The configuration that the nodes have, packed as it was written last; empty if they have none.
     pub(crate) previous: Arc<[u8]>,
+    /// Which one that is.
+    pub(crate) written: Option<Written>,
     pub(crate) apis: Apis,
     /// Since when no pipeline could run.
     pub(crate) idle_since: Option<SystemTime>,
+}
+
+/// A configuration that nodes can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) revision: String,
+    /// Since this process knows that it is there.
+    pub(crate) since: SystemTime,
+}
+
+impl Written {
+    pub(crate) fn now(revision: String) -> Self {
+        Self { revision, since: SystemTime::now() }
+    }
 }
 
 /// APIs that a cluster may have or not.

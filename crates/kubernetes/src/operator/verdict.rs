@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use weir_plan::{PipelineId, Signal};
 use weir_resources::{Diagnostic, Loaded, Options, Reason, Severity, Source};
 
-use super::object::{switch, text};
+use super::object::{is_our_annotation, switch, text};
 
 /// A verdict is as old as this at most: certificates expire without anybody's doing. They say a date, so an hour more or
 /// less is no matter.
@@ -200,7 +200,7 @@ fn finding(diagnostics: &[Diagnostic], severity: Severity) -> Option<Finding> {
     Some(Finding { reason, message })
 }
 
-/// What a condition says of a diagnostic: where it is in the object, and what would be right.
+/// OPERATOR-5: messages quote no values. What a condition says of a diagnostic: where it is in the object, and what would be right.
 fn told_of(found: &Diagnostic) -> String {
     let mut message = found.message.clone();
     // Where a Secret or a certificate comes from is in the message, and files are nothing to an API server.
@@ -223,8 +223,7 @@ fn told_of(found: &Diagnostic) -> String {
 pub(crate) fn document(object: &Value) -> Value {
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
     // Other annotations belong to others, and may hold a copy of the whole object.
-    let is_ours = |key: &str| ["weir.dev/", "telemetry.kyma-project.io/"].iter().any(|ours| key.starts_with(ours));
-    let annotations = annotations.into_iter().flatten().filter(|(key, _)| is_ours(key));
+    let annotations = annotations.into_iter().flatten().filter(|(key, _)| is_our_annotation(key));
     let annotations: serde_json::Map<_, _> = annotations.map(|(key, value)| (key.clone(), value.clone())).collect();
     let mut metadata = json!({ "name": text(object, "/metadata/name") });
     if !annotations.is_empty() {

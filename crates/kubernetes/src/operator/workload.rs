@@ -1,9 +1,11 @@
 //! How a workload is, in the words of a condition.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use super::layout::Workload;
-use super::picture::{Answer, Picture, PodState, WorkloadStatus};
+use super::names;
+use super::picture::{Answer, Picture, PodState, WorkloadStatus, Written};
 
 /// The state of a condition about pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,21 +25,34 @@ pub(crate) enum Standing {
 }
 
 /// Judges a workload by its numbers, by what is wrong with its pods, and by what they say.
-pub(crate) fn health(workload: Workload, picture: &Picture) -> Health {
+pub(crate) fn health(workload: Workload, picture: &Picture, now: SystemTime) -> Health {
     let pods: Vec<_> = picture.pods.iter().filter(|pod| pod.workload == workload).collect();
-    judge(workload.kind().1, picture.workloads.get(&workload).copied(), &pods, &picture.answers)
+    let late = picture.written.as_ref().filter(|written| now >= late_at(written));
+    let late = late.map(|written| written.revision.as_str());
+    judge(workload.kind().1, picture.workloads.get(&workload).copied(), &pods, (&picture.answers, late))
+}
+
+/// A node takes seconds to run what was written, and says so in one of the next rounds.
+const LATE: Duration = Duration::from_secs(30);
+
+/// From when on all nodes should run what was written.
+pub(crate) fn late_at(written: &Written) -> SystemTime {
+    written.since + LATE
 }
 
 fn judge(
     kind: &'static str,
     status: Option<WorkloadStatus>,
     pods: &[&PodState],
-    answers: &BTreeMap<String, Answer>,
+    (answers, late): (&BTreeMap<String, Answer>, Option<&str>),
 ) -> Health {
     let not_ready = |message: String| Health { kind, standing: Standing::NotReady, message: Some(message) };
     let Some(status) = status else { return not_ready(format!("{kind} is not yet created")) };
     if let Some(refusal) = refusal(pods, answers) {
         return not_ready(refusal);
+    }
+    if let Some(lag) = late.and_then(|revision| lag(pods, answers, revision)) {
+        return not_ready(lag);
     }
     if status.is_ready() {
         return Health { kind, standing: Standing::Ready, message: None };
@@ -71,6 +86,24 @@ fn refusal(pods: &[&PodState], answers: &BTreeMap<String, Answer>) -> Option<Str
     ))
 }
 
+/// Nodes that go on with an older configuration although there has been another for a while.
+fn lag(pods: &[&PodState], answers: &BTreeMap<String, Answer>, revision: &str) -> Option<String> {
+    let is_behind = |pod: &&&PodState| {
+        let runs = answers.get(&pod.name).and_then(|answer| answer.revision.as_deref());
+        pod.ready && runs.is_some_and(|runs| runs != revision)
+    };
+    let behind: Vec<_> = pods.iter().filter(is_behind).collect();
+    let pod = behind.first()?;
+    let more = behind.len() - 1;
+    let more = if more == 0 { String::new() } else { format!(" ({more} more nodes do so)") };
+    Some(format!(
+        "Pod {} on node {} goes on with an older configuration: see in its log whether it can watch the Secret {}{more}",
+        pod.name,
+        pod.node,
+        names::CONFIGURATION
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +125,8 @@ mod tests {
     fn numbers_and_faults_make_the_standing() {
         let none = BTreeMap::new();
         let judge = |status, pods: &[PodState]| {
-            let Health { standing, message, .. } = judge("DaemonSet", status, &pods.iter().collect::<Vec<_>>(), &none);
+            let Health { standing, message, .. } =
+                judge("DaemonSet", status, &pods.iter().collect::<Vec<_>>(), (&none, Some("ab")));
             (standing, message.unwrap_or_default())
         };
         let well = [pod("a", None)];
@@ -113,7 +147,7 @@ mod tests {
     fn a_node_that_refuses_the_configuration_is_told() {
         let refused = Answer { error: Some("no such field".to_owned()), ..Answer::default() };
         let answers = BTreeMap::from([("a".to_owned(), refused)]);
-        let found = judge("DaemonSet", status(1, 1, 1), &[&pod("a", None)], &answers);
+        let found = judge("DaemonSet", status(1, 1, 1), &[&pod("a", None)], (&answers, None));
         assert_eq!(found.standing, Standing::NotReady);
         assert!(
             found
@@ -121,5 +155,20 @@ mod tests {
                 .unwrap()
                 .ends_with("on node n1 refuses the configuration and goes on with the last one: no such field")
         );
+    }
+
+    #[test]
+    fn a_node_that_stays_behind_is_told_after_a_while() {
+        let runs = |revision: &str| Answer { revision: Some(revision.to_owned()), ..Answer::default() };
+        let answers = BTreeMap::from([("a".to_owned(), runs("new")), ("b".to_owned(), runs("old"))]);
+        let ready = |name: &str| PodState { ready: true, ..pod(name, None) };
+        let (a, b, silent) = (ready("a"), ready("b"), ready("c"));
+        let judge = |late| judge("DaemonSet", status(3, 3, 3), &[&a, &b, &silent], (&answers, late));
+        assert_eq!(judge(None).standing, Standing::Ready);
+        let Health { standing, message, .. } = judge(Some("new"));
+        assert_eq!(standing, Standing::NotReady);
+        assert!(message.unwrap().starts_with("Pod b on node n1 goes on with an older configuration"));
+        let written = Written::now("new".to_owned());
+        assert!(late_at(&written) > written.since + Duration::from_secs(20), "two rounds of questions");
     }
 }

@@ -232,8 +232,8 @@ async fn what_died_is_noticed(
 pub(crate) async fn two_never_lead(cluster: &Cluster) {
     let directory = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
-    let [lasts, leads, retry, waits] = [4000, 2000, 200, 200].map(Duration::from_millis);
-    let timings = Timings { lasts, leads, retry, waits };
+    let [lease_duration, renew_deadline, retry_period, look_period] = [4000, 2000, 200, 200].map(Duration::from_millis);
+    let timings = Timings { lease_duration, renew_deadline, retry_period, look_period };
     let candidate = |client, name: &str| campaign(client, "kyma-system", "fenced", name.to_owned(), timings);
     let (first, mut campaign_of_first) = candidate(proxy.client.clone(), "first");
     let (second, mut campaign_of_second) = candidate(cluster.client.clone(), "second");

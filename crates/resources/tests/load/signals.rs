@@ -439,6 +439,12 @@ fn certificates_are_judged_at_the_time_given() {
     let expired = load(&source, &Options::at(end + second)).unwrap();
     assert_eq!(expired.warnings[0].reason, Some(Reason::TlsCertificateExpired));
     assert_eq!(expired.plan.pipelines.len(), 1, "it stays, and its data waits");
+    // A clock that is late, or a certificate that was made for later.
+    let early = load(&source, &Options::at(std::time::UNIX_EPOCH)).unwrap();
+    let (message, reason) = (&early.warnings[0].message, early.warnings[0].reason);
+    assert!(message.starts_with("TLS CA certificate is not valid before 20"), "{message}");
+    assert_eq!(reason, Some(Reason::TlsConfigurationInvalid));
+    assert_eq!(early.plan.pipelines.len(), 1);
 }
 
 /// A backend at an address, with TLS and the default of everything else.

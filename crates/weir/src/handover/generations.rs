@@ -4,11 +4,12 @@
 //! Clocks are not asked, nor is the API server.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 const NAME: &str = "generations";
+const NEW: &str = "generations.new";
 
 /// Those before are gone for long.
 const MOST: usize = 16;
@@ -19,27 +20,30 @@ const MAX_BYTES: u64 = 16 << 10;
 /// Notes that the pod with this id is there, unless that is noted already.
 pub(crate) fn enter(dir: &Path, id: &str) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let path = dir.join(NAME);
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     // For a moment only: two that come at the same time come one after the other.
-    file.lock()?;
-    let before = text(&mut file)?;
-    if let Some(after) = with(&before, id) {
-        file.rewind()?;
-        file.set_len(0)?;
-        file.write_all(after.as_bytes())?;
-        file.sync_all()?;
-    }
-    Ok(())
+    let lock = File::open(dir)?;
+    lock.lock()?;
+    let Some(after) = with(&read(dir)?, id) else { return Ok(()) };
+    // A new file in its place: on a full disk the old one stays as it is.
+    let new = dir.join(NEW);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(after.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(new, dir.join(NAME))?;
+    lock.sync_all()
 }
 
 /// Whether one pod is newer than another. Nobody is who did not enter.
 pub(super) fn is_newer(dir: &Path, one: &str, other: &str) -> bool {
-    let text = File::open(dir.join(NAME)).and_then(|mut file| text(&mut file)).unwrap_or_default();
-    is_after(&text, one, other)
+    is_after(&read(dir).unwrap_or_default(), one, other)
 }
 
-fn text(file: &mut File) -> io::Result<String> {
+/// Nothing if there is no file.
+fn read(dir: &Path) -> io::Result<String> {
+    let file = match File::open(dir.join(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        file => file?,
+    };
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())

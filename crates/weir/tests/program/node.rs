@@ -8,6 +8,7 @@ mod control_plane;
 mod generations;
 mod leader;
 mod roles;
+mod settings;
 
 use std::io::Write as _;
 use std::net::SocketAddr;

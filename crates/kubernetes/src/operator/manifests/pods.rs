@@ -169,7 +169,6 @@ impl Pods<'_> {
                 field("POD_NAME", "metadata.name"),
                 // Which of two pods is the newer one.
                 field("POD_UID", "metadata.uid"),
-                field("POD_IP", "status.podIP"),
                 field("NODE_IP", "status.hostIP"),
             ],
             "ports": ports,

@@ -1,4 +1,5 @@
-//! Writes: server-side apply of what has to be there, and deletion of what has not. Each only while this process leads.
+//! Writes: server-side apply of what has to be there, and deletion of what has not. Each only while this process leads
+//! (OPERATOR-3).
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

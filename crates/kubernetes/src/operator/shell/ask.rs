@@ -16,6 +16,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::world::World;
 use crate::lease::Leadership;
+use crate::node::{MAX_PAGE_BYTES, PAGE};
 use crate::operator::Options;
 use crate::operator::names::METRICS_PORT;
 use crate::operator::picture::{Answer, PodState};
@@ -26,8 +27,6 @@ const EVERY: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
 const AT_ONCE: usize = 64;
-/// What an answer may have: thousands of pipelines.
-const MAX_BYTES: usize = 2 << 20;
 
 /// Asks all nodes in rounds, while this process leads.
 pub(super) async fn every_node(world: Arc<World>, leadership: Leadership, options: Arc<Options>) {
@@ -89,13 +88,13 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 async fn get(address: SocketAddr) -> Result<Bytes, Failure> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get("/node").header("host", address.to_string()).body(Empty::<Bytes>::new())?;
+    let request = Request::get(PAGE).header("host", address.to_string()).body(Empty::<Bytes>::new())?;
     let answer = async {
         let answer = sender.send_request(request).await?;
         if !answer.status().is_success() {
             return Err(format!("status {}", answer.status()).into());
         }
-        Ok::<_, Failure>(Limited::new(answer.into_body(), MAX_BYTES).collect().await?.to_bytes())
+        Ok::<_, Failure>(Limited::new(answer.into_body(), MAX_PAGE_BYTES).collect().await?.to_bytes())
     };
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
@@ -145,7 +144,7 @@ mod tests {
         assert_eq!((answer.revision.as_deref(), states.as_slice()), (Some("ab"), expected.as_slice()));
         assert_eq!(answer.pipelines[&"traces/shop".parse().unwrap()].trouble.as_ref().unwrap().amounts.rejected, 5);
         assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n".to_owned()).await.is_err());
-        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_BYTES + 1));
+        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_PAGE_BYTES + 1));
         assert!(served(endless).await.is_err());
         assert!(served("nonsense\r\n\r\n".to_owned()).await.is_err());
     }

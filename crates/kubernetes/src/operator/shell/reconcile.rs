@@ -20,6 +20,7 @@ use crate::operator::manifests;
 use crate::operator::names;
 use crate::operator::object::{ObjectKey, kinds};
 use crate::operator::overrides::Overrides;
+use crate::operator::picture::{Picture, Written};
 use crate::operator::verdict::Verdicts;
 use crate::operator::{Options, SetLogLevel};
 
@@ -48,7 +49,7 @@ pub(super) struct Reconciler {
     verdicts: Option<Verdicts>,
     /// What nodes have. Unknown until it was looked up: nothing is decided before.
     previous: Option<Arc<[u8]>>,
-    revision: String,
+    written: Option<Written>,
     idle_since: Option<SystemTime>,
     /// Whether leftovers of older installations were looked for.
     is_swept: bool,
@@ -79,7 +80,7 @@ impl Reconciler {
             secrets,
             verdicts: Some(Verdicts::default()),
             previous: None,
-            revision: String::new(),
+            written: None,
             idle_since: None,
             is_swept: false,
             has_made: false,
@@ -104,11 +105,11 @@ impl Reconciler {
                 if !led {
                     self.begin();
                 }
-                let revision = self.revision.clone();
+                let written = self.written.clone();
                 again = Instant::now() + self.turn().await;
                 // Changes that never end leave time for everything else, and for nodes, which may be thousands. To wait for
                 // the API server takes none.
-                let pause = if self.revision == revision { Duration::ZERO } else { CONFIGURATIONS };
+                let pause = if self.written == written { Duration::ZERO } else { CONFIGURATIONS };
                 sleep(pause.max((SHARE - 1) * self.deciding.min(Duration::from_secs(1)))).await;
             } else if led {
                 self.secrets.watch(&BTreeSet::new());
@@ -125,6 +126,7 @@ impl Reconciler {
 
     /// Looks, decides and writes. Returns when to do so again if nothing changes.
     async fn turn(&mut self) -> Duration {
+        // OPERATOR-4.
         let missing = self.world.look(|seen| seen.missing());
         if !missing.is_empty() {
             tracing::debug!(?missing, "waiting until all of the cluster was seen");
@@ -132,7 +134,7 @@ impl Reconciler {
         }
         if self.previous.is_none() {
             match self.read_previous().await {
-                Ok((previous, revision)) => (self.previous, self.revision) = (Some(previous), revision),
+                Ok((previous, written)) => (self.previous, self.written) = (Some(previous), written),
                 Err(trouble) => {
                     self.troubles.note("the configuration that nodes have", &trouble);
                     return self.troubles.end();
@@ -149,19 +151,21 @@ impl Reconciler {
         self.troubles.end().min(due.unwrap_or(AT_LEAST_EVERY)).max(DEBOUNCE)
     }
 
-    async fn read_previous(&self) -> Result<(Arc<[u8]>, String), Trouble> {
+    async fn read_previous(&self) -> Result<(Arc<[u8]>, Option<Written>), Trouble> {
         let key = configuration::key(&self.options.namespace);
         let secret = request(api_of(&self.client, &key).get_opt(&key.name)).await?;
-        let Some(secret) = secret else { return Ok((Arc::default(), String::new())) };
+        let Some(secret) = secret else { return Ok((Arc::default(), None)) };
         let revision = secret.metadata.annotations.and_then(|mut annotations| annotations.remove(names::REVISION));
         let packed = configuration::packed_of(&secret.data).unwrap_or_default();
-        Ok((packed.into(), revision.unwrap_or_default()))
+        Ok((packed.into(), revision.map(Written::now)))
     }
 
     /// Compiling takes long: it is done where it keeps nobody waiting.
     async fn decide(&mut self) -> Option<Decision> {
         let began = Instant::now();
-        let picture = self.world.look(|seen| seen.picture(self.previous.clone().unwrap_or_default(), self.idle_since));
+        let previous = self.previous.clone().unwrap_or_default();
+        let picture = self.world.look(|seen| seen.picture(previous, self.idle_since));
+        let picture = Picture { written: self.written.clone(), ..picture };
         let (options, mut verdicts) = (Arc::clone(&self.options), self.verdicts.take().unwrap_or_default());
         let deciding = tokio::task::spawn_blocking(move || {
             let decision = decide(&picture, &options, &mut verdicts, SystemTime::now());
@@ -249,14 +253,14 @@ impl Reconciler {
 
     fn take_over(&mut self, configuration: &Configuration) {
         let Configuration { revision, packed, documents } = configuration;
-        if self.revision == *revision {
+        if self.written.as_ref().is_some_and(|written| written.revision == *revision) {
             return;
         }
         let bytes = packed.len();
         tracing::info!(revision, documents, bytes, "nodes have a new configuration");
         self.world.look(|seen| seen.figures.configuration_bytes = bytes);
         self.previous = Some(packed.as_slice().into());
-        self.revision.clone_from(revision);
+        self.written = Some(Written::now(revision.clone()));
     }
 
     /// Removes what older installations and earlier leaders left. Returns whether all of it is gone.
@@ -301,7 +305,7 @@ impl Reconciler {
                     tracing::info!(object = %key, why, "deleted");
                 }
                 if *key == configuration::key(&self.options.namespace) {
-                    (self.previous, self.revision) = (Some(Arc::default()), String::new());
+                    (self.previous, self.written) = (Some(Arc::default()), None);
                 }
                 self.world.look(|seen| seen.made.remove(key));
                 true

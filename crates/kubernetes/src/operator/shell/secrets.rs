@@ -1,22 +1,20 @@
 //! Watches of Secrets: one for each that a pipeline refers to, and none for any other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::watcher::{Event, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
 
 use super::trim;
-use super::watch::{Failures, config};
+use super::watch::{Failures, RETRY, one};
 use super::world::World;
 use crate::operator::picture::{SecretName, SecretState};
+use crate::watch::{self, config};
 
 /// Secrets that are looked up at the same time, when a process begins with many.
 const AT_ONCE: usize = 16;
@@ -64,35 +62,27 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Ar
     let SecretName { namespace, name } = &secret;
     let api: Api<Secret> = Api::namespaced(client, namespace);
     let only = config().fields(&format!("metadata.name={name}"));
-    let mut events = pin!(watcher(api, only));
     // Until the first answer.
     let mut turn = turns.acquire().await.ok();
     let (mut found, mut failures) = (SecretState::Missing(None), Failures::new("Secret", &world));
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Init) => found = gone(&found),
-            Ok(Event::InitApply(object)) => found = SecretState::Present(Arc::new(trim::values(object))),
-            Ok(event) => {
-                drop(turn.take());
+    let trim = |object| SecretState::Present(Arc::new(trim::values(object)));
+    watch::follow(watcher(api, only), RETRY, trim, |seen| {
+        drop(turn.take());
+        match seen {
+            Ok(change) => {
                 failures.end();
-                found = match event {
-                    Event::Apply(object) => SecretState::Present(Arc::new(trim::values(object))),
-                    Event::Delete(_) => gone(&found),
-                    _ => found,
-                };
+                found = one(change).unwrap_or_else(|| gone(&found));
                 set(&world, &secret, found.clone());
             }
-            Err(error) => {
-                drop(turn.take());
-                let reason = trouble_of(&error);
-                let pause = failures.note(error);
-                if let Some(reason) = reason {
-                    unreadable(&world, &secret, reason);
+            Err(failure) => {
+                failures.note(&failure);
+                if matches!(failure.code(), Some(401 | 403)) {
+                    unreadable(&world, &secret, failure.words());
                 }
-                sleep(pause).await;
             }
         }
-    }
+    })
+    .await;
 }
 
 /// A Secret that is not there, or not any more.
@@ -102,16 +92,6 @@ fn gone(before: &SecretState) -> SecretState {
         SecretState::Unreadable(_) => SecretState::Missing(None),
         SecretState::Present(_) => SecretState::Missing(Some(SystemTime::now())),
     }
-}
-
-/// Why it is refused, if it is: other failures pass.
-fn trouble_of(error: &kube::runtime::watcher::Error) -> Option<String> {
-    use kube::runtime::watcher::Error as Of;
-    let (Of::InitialListFailed(kube::Error::Api(status)) | Of::WatchStartFailed(kube::Error::Api(status))) = error
-    else {
-        return None;
-    };
-    matches!(status.code, 401 | 403).then(|| status.message.clone())
 }
 
 fn set(world: &World, secret: &SecretName, state: SecretState) {

@@ -1,10 +1,9 @@
 //! Watches: each keeps one part of what was seen true.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::Stream;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -13,7 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 use weir_plan::{PipelineId, Signal};
 
 use super::api::{Trouble, request, resource};
@@ -23,25 +22,13 @@ use crate::operator::layout::Workload;
 use crate::operator::names;
 use crate::operator::object::{self, ObjectKey, kinds};
 use crate::operator::picture::{Apis, kind_of};
+use crate::watch::{self, Change, Failure, config};
 
 /// Between two attempts, the first and the longest.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
+pub(super) const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
 /// How often it is looked which APIs there are: a service mesh comes seldom.
 const DISCOVER_EVERY: Duration = Duration::from_secs(300);
-
-/// Objects in one answer.
-const PAGE: u32 = 250;
-
-/// What a watch saw.
-pub(super) enum Change<T> {
-    /// Everything there is.
-    All(Vec<T>),
-    /// It is new, or another.
-    Set(T),
-    /// It is gone.
-    Gone(T),
-}
 
 /// Starts all watches but those of Secrets.
 pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &mut JoinSet<()>) {
@@ -78,67 +65,49 @@ pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &
 /// Follows objects for ever. `trim`: what is kept of each.
 pub(super) async fn follow<K, T>(
     what: &'static str,
-    events: impl futures_util::Stream<Item = watcher::Result<Event<K>>>,
+    events: impl Stream<Item = watcher::Result<Event<K>>>,
     world: &World,
     trim: impl Fn(K) -> T,
     mut take: impl FnMut(Change<T>),
 ) {
-    let mut events = pin!(events);
-    let (mut listed, mut failures) = (Vec::new(), Failures::new(what, world));
-    while let Some(event) = events.next().await {
-        match event {
-            // The API server was not asked yet.
-            Ok(Event::Init) => listed = Vec::new(),
-            Ok(Event::InitApply(object)) => listed.push(trim(object)),
-            Ok(event) => {
-                failures.end();
-                match event {
-                    Event::Apply(object) => take(Change::Set(trim(object))),
-                    Event::Delete(object) => take(Change::Gone(trim(object))),
-                    _ => take(Change::All(std::mem::take(&mut listed))),
-                }
-            }
-            Err(error) => sleep(failures.note(error)).await,
+    let mut failures = Failures::new(what, world);
+    let take = |seen| match seen {
+        Ok(change) => {
+            failures.end();
+            take(change);
         }
-    }
+        Err(failure) => failures.note(&failure),
+    };
+    watch::follow(events, RETRY, trim, take).await;
 }
 
 /// Failures of a watch. Of all watches of a kind, the first that fails is told, and when all work again.
 pub(super) struct Failures<'a> {
     what: &'static str,
     world: &'a World,
-    pause: Duration,
     is_failing: bool,
 }
 
 impl<'a> Failures<'a> {
     pub(super) fn new(what: &'static str, world: &'a World) -> Self {
-        Self { what, world, pause: RETRY.0, is_failing: false }
+        Self { what, world, is_failing: false }
     }
 
-    /// How long to wait.
-    pub(super) fn note(&mut self, error: watcher::Error) -> Duration {
-        // A version that is too old, or a connection that ended: a watch begins anew, and that is all.
-        let is_usual = self.pause == RETRY.0;
-        let pause = self.pause;
-        self.pause = (2 * pause).min(RETRY.1);
-        let trouble = trouble(error);
+    pub(super) fn note(&mut self, failure: &Failure) {
+        let begins = !failure.is_usual && !std::mem::replace(&mut self.is_failing, !failure.is_usual);
         let is_first = self.world.look(|seen| {
             seen.figures.watch_errors += 1;
-            let begins = !is_usual && !std::mem::replace(&mut self.is_failing, !is_usual);
             let failing = seen.failing.entry(self.what).or_default();
             *failing += usize::from(begins);
             begins && *failing == 1
         });
         if is_first {
-            tracing::warn!(watched = self.what, error = %trouble, "cannot watch; trying on, with what was seen last");
+            let error = failure.words();
+            tracing::warn!(watched = self.what, error, "cannot watch; trying on, with what was seen last");
         }
-        // Many that failed together do not come together again.
-        trouble.retry_after().unwrap_or_default().max(pause.mul_f64(1.0 + fastrand::f64() / 2.0))
     }
 
     pub(super) fn end(&mut self) {
-        self.pause = RETRY.0;
         if !std::mem::take(&mut self.is_failing) {
             return;
         }
@@ -158,22 +127,6 @@ impl Drop for Failures<'_> {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// What the API server said.
-fn trouble(error: watcher::Error) -> Trouble {
-    use watcher::Error as Of;
-    match error {
-        Of::InitialListFailed(error) | Of::WatchStartFailed(error) | Of::WatchFailed(error) => error.into(),
-        Of::WatchError(status) => kube::Error::Api(status).into(),
-        Of::NoResourceVersion => {
-            kube::Error::Api(Box::new(kube::core::Status::failure("no resourceVersion", ""))).into()
-        }
-    }
-}
-
-pub(super) fn config() -> watcher::Config {
-    watcher::Config::default().page_size(PAGE)
 }
 
 async fn pipelines(client: Client, signal: Signal, world: Arc<World>) {
@@ -303,7 +256,7 @@ async fn made(client: Client, kind: kinds::Kind, namespace: Option<String>, worl
 }
 
 /// What is left of a watch for one object.
-fn one<T>(change: Change<T>) -> Option<T> {
+pub(super) fn one<T>(change: Change<T>) -> Option<T> {
     match change {
         Change::All(objects) => objects.into_iter().next(),
         Change::Set(object) => Some(object),

@@ -138,6 +138,7 @@ impl Seen {
             answers: self.answers.clone(),
             flow: self.said.flows().clone(),
             previous,
+            written: None,
             apis: self.apis.unwrap_or_default(),
             idle_since,
         }

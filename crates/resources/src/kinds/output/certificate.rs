@@ -11,7 +11,7 @@ use x509_cert::der::Decode as _;
 use x509_cert::ext::pkix::BasicConstraints;
 use x509_cert::time::Time;
 
-use crate::diagnostic::Reason;
+use crate::diagnostic::{Reason, Severity};
 
 /// How long before its end there is a warning about a certificate.
 const ABOUT_TO_EXPIRE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -19,6 +19,9 @@ const ABOUT_TO_EXPIRE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// What is wrong with a certificate.
 pub(crate) struct Problem {
     pub(crate) reason: Reason,
+    /// A certificate expires without anybody's doing, and clocks differ. So that stops neither other pipelines nor its
+    /// own, whose data waits.
+    pub(crate) severity: Severity,
     pub(crate) message: String,
 }
 
@@ -26,7 +29,7 @@ impl Problem {
     /// A certificate, a key or a CA that cannot be used at all.
     pub(crate) fn invalid(what: impl AsRef<str>) -> Self {
         let message = format!("TLS configuration invalid: {}", what.as_ref());
-        Self { reason: Reason::TlsConfigurationInvalid, message }
+        Self { reason: Reason::TlsConfigurationInvalid, severity: Severity::Error, message }
     }
 }
 
@@ -76,17 +79,22 @@ fn is_ca(certificate: &Certificate) -> bool {
 }
 
 fn check_validity(certificate: &Certificate, what: &str, now: SystemTime) -> Option<Problem> {
-    let end = certificate.tbs_certificate().validity().not_after;
+    let validity = certificate.tbs_certificate().validity();
+    let (begin, end) = (validity.not_before, validity.not_after);
+    if UNIX_EPOCH + begin.to_unix_duration() > now {
+        let message = format!("{what} is not valid before {}: data for this backend waits until then", date(begin));
+        return Some(Problem { reason: Reason::TlsConfigurationInvalid, severity: Severity::Warning, message });
+    }
     let left = (UNIX_EPOCH + end.to_unix_duration()).duration_since(now);
     let date = date(end);
     match left {
         Err(_) => {
-            let message = format!("{what} expired on {date}");
-            Some(Problem { reason: Reason::TlsCertificateExpired, message })
+            let message = format!("{what} expired on {date}: data for this backend waits until it is replaced");
+            Some(Problem { reason: Reason::TlsCertificateExpired, severity: Severity::Warning, message })
         }
         Ok(left) if left <= ABOUT_TO_EXPIRE => {
             let message = format!("{what} is about to expire, configured certificate is valid until {date}");
-            Some(Problem { reason: Reason::TlsCertificateAboutToExpire, message })
+            Some(Problem { reason: Reason::TlsCertificateAboutToExpire, severity: Severity::Warning, message })
         }
         Ok(_) => None,
     }

@@ -6,7 +6,7 @@ use weir_plan::{Identity, Secret};
 
 use super::certificate::{self, Problem};
 use super::endpoint::Scheme;
-use crate::diagnostic::{Diagnostic, Place, Reason};
+use crate::diagnostic::{Diagnostic, Place, Severity};
 use crate::document::Fields;
 use crate::kinds::value::{Resolver, Value};
 
@@ -110,7 +110,7 @@ fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolv
     match parse(&text) {
         Ok(content) => Some(Pem { text, content, place }),
         Err(problem) => {
-            let Problem { reason, message } = Problem::invalid(problem);
+            let Problem { reason, message, .. } = Problem::invalid(problem);
             let expected = "PEM text (-----BEGIN ...-----) of the right kind";
             resolver.findings.push(Diagnostic::error(&place, message).reason(reason).expected(expected));
             None
@@ -118,16 +118,11 @@ fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolv
     }
 }
 
-/// Reports problems of certificates. A certificate expires without anybody's doing. So it stops neither other pipelines
-/// nor its own, whose data waits until the certificate is replaced.
 fn report(problems: impl IntoIterator<Item = Problem>, place: &Place, resolver: Resolver<'_>) {
-    for Problem { reason, message } in problems {
-        let diagnostic = match reason {
-            Reason::TlsCertificateAboutToExpire => Diagnostic::warning(place, message),
-            Reason::TlsCertificateExpired => {
-                Diagnostic::warning(place, format!("{message}: data for this backend waits until it is replaced"))
-            }
-            _ => Diagnostic::error(place, message),
+    for Problem { reason, severity, message } in problems {
+        let diagnostic = match severity {
+            Severity::Warning => Diagnostic::warning(place, message),
+            Severity::Error => Diagnostic::error(place, message),
         };
         resolver.findings.push(diagnostic.reason(reason));
     }

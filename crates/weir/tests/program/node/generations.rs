@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use weir_loadtest::load::log_files::{Manifest, judge};
 use weir_plan::Signal;
+use weir_testkit::backend::Backend;
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http;
@@ -140,4 +141,51 @@ async fn an_old_pod_waits_and_goes_on_if_the_new_one_is_gone() {
     assert!(new.all_logged("handed over").is_empty());
     new.kill().await;
     in_time("it goes on", waiting).await;
+}
+
+/// Kubelet may end the old pod at any moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_during_a_hand_over_is_heard_after_it() {
+    let Some(cluster) = cluster().await else { return };
+    let (dir, backend) = (DataDir::new(), Backend::holding().await);
+    cluster.tell("one", &document(Signal::Traces, "traces", backend.address, ""), &json!({})).await;
+    let arguments = ["--data-dir", dir.arg()];
+    let mut old = start(cluster.node("old", &arguments)).await;
+    let answer = Grpc::connect(old.grpc).await.try_export(&payload::encoded(1, 1, 10)).await;
+    assert_eq!(answer.map(|answer| answer.code), Some(OK));
+    let mut new = std::pin::pin!(start(cluster.node("new", &arguments)));
+    let takes_over = eventually("it takes over", async || old.logged("another process takes over").is_some());
+    tokio::select! {
+        _ = &mut new => {}
+        () = takes_over => {}
+    }
+    old.signal(rustix::process::Signal::TERM);
+    let (new, ended) = tokio::join!(new, old.wait());
+    assert_eq!(ended.code(), Some(0));
+    assert!(old.logged("stopping: clients are asked to go elsewhere").is_some());
+    backend.answer();
+    eventually("what it had is delivered", async || backend.ids() == [1]).await;
+    drop(new);
+}
+
+/// It has nothing yet, and leaves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_waits_for_the_directory_can_be_ended() {
+    let Some(cluster) = cluster().await else { return };
+    let (dir, sink) = (DataDir::new(), sink("{}").await);
+    cluster.tell("one", &document(Signal::Traces, "traces", sink.grpc, ""), &json!({})).await;
+    let arguments = ["--data-dir", dir.arg()];
+    let old = start(cluster.node("old", &arguments)).await;
+    let _new = start(cluster.node("new", &arguments)).await;
+    old.kill().await;
+    // A container of the old pod that is started again is not let in.
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut waiting = cluster.node("old", &arguments);
+    let mut waiting = waiting.stderr(said.reopen().unwrap()).kill_on_drop(true).spawn().unwrap();
+    let says = || std::fs::read_to_string(said.path()).unwrap();
+    eventually("it waits", async || says().contains("asking it to hand over")).await;
+    let pid = rustix::process::Pid::from_raw(waiting.id().unwrap().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(in_time("its end", waiting.wait()).await.unwrap().code(), Some(0), "{}", says());
+    assert!(says().contains("stopped before it was ready") && !says().contains("panicked"), "{}", says());
 }
