@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use weir_plan::{PipelineId, Signal};
 
-use super::configuration::{Configuration, Part, Previous};
+use super::configuration::{self, Configuration, Part, Previous};
 use super::layout::{Layout, Workload};
 use super::limits;
 use super::manifests::{self, Nodes};
@@ -18,7 +18,7 @@ use super::overrides::Overrides;
 use super::picture::{Picture, SecretName, SecretState, kind_of};
 use super::references::{self, References};
 use super::status::condition::{self, Condition, Event};
-use super::status::pipeline::Standings;
+use super::status::pipeline::{self, Standings};
 use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
 use super::workload;
@@ -87,16 +87,11 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
         .iter()
         .map(|&(id, object)| match (overrides.is_paused(id.signal), exceeding.remove(id)) {
             (true, _) => judge.kept(id, object),
-            (false, Some(verdict)) => Candidate { verdict: Some(verdict), ..judge.kept(id, object) },
+            (false, Some(verdict)) => Candidate { verdict: Some(verdict), part: None, ..judge.kept(id, object) },
             (false, None) => judge.candidate(id, object),
         })
         .collect();
     let look_again = judge.again;
-    // OPERATOR-2.
-    candidates
-        .iter_mut()
-        .filter(|it| it.verdict.as_ref().is_some_and(|verdict| !verdict.runs))
-        .for_each(|it| it.part = None);
     let configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
     let is_idle = candidates.iter().all(|candidate| candidate.part.is_none());
 
@@ -108,8 +103,8 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
         decision.decide_on_nodes(picture, options, &candidates, (&configuration, &layout, &overrides), now);
     }
     decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &layout, &overrides), now);
-    let late_at = picture.written.as_ref().map(workload::late_at).filter(|at| *at > now);
-    decision.again = decision.again.into_iter().chain(verdicts.next()).chain(late_at).min();
+    let late = workload::look_again(picture, now);
+    decision.again = decision.again.into_iter().chain(verdicts.next()).chain(late).min();
     decision.configuration = (!overrides.nodes_paused && !is_half).then_some(configuration);
     decision.overrides = overrides;
     decision
@@ -170,13 +165,25 @@ impl<'a> Judge<'a, '_> {
             }
         };
         if let Err(problem) = limits::of_values(&secrets) {
-            return Candidate { verdict: Some(refused(problem)), part: None, ..self.kept(id, object) };
+            return self.last_good(id, object, refused(problem));
         }
         let pipeline = verdict::document(object);
         let documents = self.telemetry.document.iter().chain([&pipeline]).chain(&secrets);
         let verdict = self.verdicts.of(id, &documents.collect::<Vec<_>>(), self.now);
+        if !verdict.runs {
+            return self.last_good(id, object, verdict);
+        }
         let part = Some(Part { pipeline, secrets });
         Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part }
+    }
+
+    /// OPERATOR-2: a pipeline that is wrong. It goes on as nodes have it, if they do, unless somebody took a Secret away
+    /// from it (docs/decisions/024-a-pipeline-that-becomes-wrong.md).
+    fn last_good(&self, id: &'a PipelineId, object: &'a Value, verdict: Verdict) -> Candidate<'a> {
+        let is_withdrawn = verdict.finding.as_ref().is_some_and(Finding::is_withdrawal);
+        let part = if is_withdrawn { None } else { self.previous.part(kind_of(id.signal).1, &id.name) };
+        let needs = Needs::of(id.signal, part.as_ref().map_or(object, |part| &part.pipeline));
+        Candidate { id, object, needs, verdict: Some(verdict), part }
     }
 
     /// The referenced Secrets with the referenced keys. Nothing if one was not looked up yet; an error if one cannot be.
@@ -300,6 +307,8 @@ impl Decision {
     ) {
         let health: BTreeMap<_, _> =
             Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture, now))).collect();
+        let kept: &[&str] =
+            if picture.refused.contains_key(&configuration::key(&options.namespace)) { &pipeline::KINDS } else { &[] };
         let mut said = BTreeMap::new();
         for candidate in candidates {
             let Candidate { id, object, needs, verdict: Some(verdict), part } = candidate else { continue };
@@ -308,11 +317,14 @@ impl Decision {
                 signal: id.signal,
                 needs: *needs,
                 runs: part.is_some(),
+                is_right: verdict.runs,
+                is_written: kept.is_empty(),
                 finding: verdict.finding.as_ref(),
                 gateway: &health[&layout.gateway],
                 agent: &health[&agent],
                 flow: picture.flow.get(*id),
-                is_probed: !picture.answers.is_empty(),
+                delivers: picture.delivering.contains(*id),
+                probing: [layout.gateway, agent].map(|part| picture.probing.get(&part).copied().unwrap_or_default()),
             }
             .conditions();
             let mut status = json!({});
@@ -320,7 +332,7 @@ impl Decision {
                 status["unsupportedMode"] = verdict.unsupported_mode.into();
             }
             let key = ObjectKey::cluster(kind_of(id.signal), id.name.as_str());
-            status["conditions"] = condition::written(object, &conditions, &[], now);
+            status["conditions"] = condition::written(object, &conditions, kept, now);
             self.say(key, object, &conditions, status);
             said.insert((*id).clone(), conditions);
         }

@@ -1,12 +1,13 @@
 //! How data flows: what the nodes say of each pipeline becomes one answer. What is a trouble was decided on the nodes
 //! (`weir-observe`); here it is only put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_observe::{Amounts, Kept, State, Trouble, Verdict};
 use weir_plan::PipelineId;
 
-use super::picture::Answer;
+use super::layout::Workload;
+use super::picture::{Answer, PodState};
 
 /// What a node said stays true for so many rounds in which it does not answer.
 const ROUNDS: u8 = 3;
@@ -30,26 +31,79 @@ pub(crate) struct Found {
     pub(crate) of: usize,
 }
 
+/// How many pods of a workload answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Probing {
+    /// Those that did within the last rounds.
+    pub(crate) answer: usize,
+    /// Those that did not, though they are there and were asked.
+    pub(crate) silent: usize,
+}
+
 /// What nodes said last.
 #[derive(Default)]
 pub(crate) struct Said {
-    /// By the names of pods, with the rounds since then.
-    nodes: BTreeMap<String, (u8, BTreeMap<PipelineId, Verdict>)>,
+    /// By the names of pods.
+    nodes: BTreeMap<String, Node>,
     flows: BTreeMap<PipelineId, Flow>,
+    delivering: BTreeSet<PipelineId>,
+}
+
+/// What a node said last.
+struct Node {
+    workload: Workload,
+    /// Since then, or since it is there.
+    rounds: u8,
+    verdicts: Option<BTreeMap<PipelineId, Verdict>>,
+    is_there: bool,
 }
 
 impl Said {
-    /// Takes the answers of a round; returns whether they say anything else than those before. Nodes that are not there
-    /// any more are forgotten.
-    pub(crate) fn take(&mut self, answers: &mut BTreeMap<String, Answer>, is_there: impl Fn(&str) -> bool) -> bool {
-        self.nodes.values_mut().for_each(|(rounds, _)| *rounds += 1);
-        for (pod, answer) in answers {
-            self.nodes.insert(pod.clone(), (0, std::mem::take(&mut answer.pipelines)));
+    /// Takes the answers of a round in which these pods were asked; returns whether they say anything else than those before.
+    /// What nodes said that are not there any more is forgotten.
+    pub(crate) fn take<'a>(
+        &mut self,
+        answers: &mut BTreeMap<String, Answer>,
+        asked: impl Iterator<Item = &'a PodState>,
+    ) -> bool {
+        let before = (std::mem::take(&mut self.flows), std::mem::take(&mut self.delivering), self.probing());
+        for node in self.nodes.values_mut() {
+            node.rounds = node.rounds.saturating_add(1);
+            node.is_there = false;
         }
-        self.nodes.retain(|pod, (rounds, _)| *rounds < ROUNDS && is_there(pod));
-        let before = std::mem::take(&mut self.flows);
-        self.flows = self.put_together();
-        self.flows != before
+        for PodState { name, workload, ready, .. } in asked {
+            let new = || Node { workload: *workload, rounds: 0, verdicts: None, is_there: false };
+            let node = self.nodes.entry(name.clone()).or_insert_with(new);
+            node.is_there = *ready || answers.contains_key(name);
+        }
+        for (pod, answer) in answers {
+            if let Some(node) = self.nodes.get_mut(pod) {
+                (node.rounds, node.verdicts) = (0, Some(std::mem::take(&mut answer.pipelines)));
+            }
+        }
+        self.nodes.retain(|_, node| node.is_there || node.rounds < ROUNDS);
+        self.put_together();
+        before != (self.flows.clone(), self.delivering.clone(), self.probing())
+    }
+
+    /// Who answers, of each workload of which a pod is there, or was a moment ago.
+    pub(crate) fn probing(&self) -> BTreeMap<Workload, Probing> {
+        let mut all: BTreeMap<_, Probing> = BTreeMap::new();
+        for node in self.nodes.values() {
+            let of = all.entry(node.workload).or_default();
+            match (node.rounds < ROUNDS, &node.verdicts) {
+                (true, Some(_)) => of.answer += 1,
+                // It has just come.
+                (true, None) => {}
+                (false, _) => of.silent += usize::from(node.is_there),
+            }
+        }
+        all
+    }
+
+    /// Pipelines of which a node delivers something.
+    pub(crate) fn delivering(&self) -> &BTreeSet<PipelineId> {
+        &self.delivering
     }
 
     /// How data flows, as all nodes see it. Pipelines without any trouble are not in it.
@@ -57,13 +111,16 @@ impl Said {
         &self.flows
     }
 
-    fn put_together(&self) -> BTreeMap<PipelineId, Flow> {
+    fn put_together(&mut self) {
         let mut by_pipeline: BTreeMap<&PipelineId, Vec<&Verdict>> = BTreeMap::new();
-        for (id, verdict) in self.nodes.values().flat_map(|(_, verdicts)| verdicts) {
+        let heard = self.nodes.values().filter(|node| node.is_there && node.rounds < ROUNDS);
+        for (id, verdict) in heard.filter_map(|node| node.verdicts.as_ref()).flatten() {
             by_pipeline.entry(id).or_default().push(verdict);
         }
+        let delivers = |(_, verdicts): &(&&PipelineId, &Vec<&Verdict>)| verdicts.iter().any(|verdict| verdict.delivers);
+        self.delivering = by_pipeline.iter().filter(delivers).map(|(id, _)| (*id).clone()).collect();
         let flows = by_pipeline.into_iter().map(|(id, verdicts)| (id, Flow::of(&verdicts)));
-        flows.filter(|(_, flow)| *flow != Flow::default()).map(|(id, flow)| (id.clone(), flow)).collect()
+        self.flows = flows.filter(|(_, flow)| *flow != Flow::default()).map(|(id, flow)| (id.clone(), flow)).collect();
     }
 }
 
@@ -155,17 +212,22 @@ mod tests {
         assert_eq!(agent.unwrap().state, State::SomeDropped, "the other one delivers");
     }
 
+    fn pod(name: &str) -> PodState {
+        PodState { name: name.to_owned(), ready: true, ..PodState::default() }
+    }
+
     #[test]
     fn what_a_node_said_stays_for_a_while_and_is_forgotten_with_it() {
         let shop = PipelineId::new(Signal::Traces, "shop");
         let mut said = Said::default();
+        let a = pod("a");
         let mut take = |says: Option<State>, is_there: bool| {
             let answer = |state| Answer {
                 pipelines: BTreeMap::from([(shop.clone(), verdict(state, false))]),
                 ..Answer::default()
             };
             let mut answers = says.map(|state| ("a".to_owned(), answer(state))).into_iter().collect();
-            said.take(&mut answers, |_| is_there);
+            said.take(&mut answers, is_there.then_some(&a).into_iter());
             said.flows().contains_key(&shop)
         };
         assert!(take(Some(State::AllDropped), true));
@@ -175,5 +237,26 @@ mod tests {
         assert!(!take(Some(State::Healthy), true));
         assert!(take(Some(State::AllDropped), true));
         assert!(!take(None, false));
+    }
+
+    #[test]
+    fn nodes_that_do_not_answer_are_counted_after_a_while() {
+        let mut said = Said::default();
+        let mut round = |pods: &[&str], answers: &[&str]| {
+            let pods: Vec<_> = pods.iter().map(|name| pod(name)).collect();
+            let mut answers = answers.iter().map(|name| ((*name).to_owned(), Answer::default())).collect();
+            said.take(&mut answers, pods.iter());
+            let Probing { answer, silent } = said.probing().remove(&Workload::Node).unwrap_or_default();
+            (answer, silent)
+        };
+        assert_eq!(round(&["a", "b", "c"], &["a", "b"]), (2, 0), "c has just come");
+        assert_eq!(round(&["a", "b", "c"], &["a"]), (2, 0));
+        assert_eq!(round(&["a", "b", "c"], &["a"]), (2, 0));
+        assert_eq!(round(&["a", "b", "c"], &["a"]), (1, 2));
+        assert_eq!(round(&["a", "b", "c"], &["a", "b", "c"]), (3, 0));
+        // Pods that are replaced: those that come have not been asked, and those that went were well.
+        assert_eq!(round(&["d"], &[]), (3, 0));
+        assert_eq!(round(&["d"], &["d"]), (4, 0));
+        assert_eq!(round(&["d"], &["d"]), (1, 0));
     }
 }

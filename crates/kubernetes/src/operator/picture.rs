@@ -1,6 +1,6 @@
 //! One picture of the cluster, as plain data: everything that decisions are made from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +9,9 @@ use serde_json::Value;
 use weir_observe::Verdict;
 use weir_plan::{PipelineId, Signal};
 
+use super::flow::{Flow, Probing};
 use super::layout::Workload;
+use super::object::ObjectKey;
 use super::object::kinds::{self, Kind};
 
 /// The picture.
@@ -29,8 +31,14 @@ pub(crate) struct Picture {
     pub(crate) pods: Vec<PodState>,
     /// What the nodes said last, by the names of their pods.
     pub(crate) answers: BTreeMap<String, Answer>,
+    /// How many pods of each workload answer.
+    pub(crate) probing: BTreeMap<Workload, Probing>,
     /// What is wrong with how data flows.
-    pub(crate) flow: BTreeMap<PipelineId, super::flow::Flow>,
+    pub(crate) flow: BTreeMap<PipelineId, Flow>,
+    /// Pipelines of which a node delivers something.
+    pub(crate) delivering: BTreeSet<PipelineId>,
+    /// What the API server refused to write, with its words.
+    pub(crate) refused: BTreeMap<ObjectKey, String>,
     /// The configuration that the nodes have, packed as it was written last; empty if they have none.
     pub(crate) previous: Arc<[u8]>,
     /// Which one that is.
@@ -89,12 +97,21 @@ pub(crate) struct WorkloadStatus {
     pub(crate) desired: i64,
     pub(crate) updated: i64,
     pub(crate) ready: i64,
+    /// Since when the numbers are these, as this process saw it.
+    pub(crate) since: Option<SystemTime>,
 }
 
 impl WorkloadStatus {
     /// All pods are what was applied last, and ready.
     pub(crate) fn is_settled(self) -> bool {
         self.is_current && self.updated == self.desired && self.ready >= self.desired
+    }
+
+    /// The same numbers as before stand since then.
+    pub(crate) fn after(self, before: Option<Self>, now: SystemTime) -> Self {
+        let numbers = |it: Self| (it.is_current, it.desired, it.updated, it.ready);
+        let before = before.filter(|before| numbers(*before) == numbers(self));
+        Self { since: before.and_then(|before| before.since).or(Some(now)), ..self }
     }
 
     /// And there are some.

@@ -18,6 +18,7 @@ use weir_plan::{PipelineId, Signal};
 
 use super::configuration::Previous;
 use super::decide::{Decision, decide};
+use super::flow::Probing;
 use super::layout::Workload;
 use super::object::text;
 use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus};
@@ -73,7 +74,7 @@ fn of_secret(name: &str, key: &str) -> Value {
 
 /// A workload with so many pods, which are well.
 fn settled(pods: i64) -> WorkloadStatus {
-    WorkloadStatus { is_current: true, desired: pods, updated: pods, ready: pods }
+    WorkloadStatus { is_current: true, desired: pods, updated: pods, ready: pods, since: None }
 }
 
 /// A cluster in a test.
@@ -91,6 +92,7 @@ impl Cluster {
         let picture = Picture {
             workloads: BTreeMap::from([(Workload::Node, settled(2))]),
             pods: vec![pod("a"), pod("b")],
+            probing: BTreeMap::from([(Workload::Node, Probing { answer: 2, silent: 0 })]),
             answers: BTreeMap::from([("a".to_owned(), Default::default())]),
             ..Picture::default()
         };

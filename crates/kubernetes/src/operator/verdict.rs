@@ -44,6 +44,18 @@ pub(crate) struct Finding {
     pub(crate) message: String,
 }
 
+impl Finding {
+    /// Whether what the pipeline needs was taken away from it.
+    pub(crate) fn is_withdrawal(&self) -> bool {
+        self.reason == Reason::ReferencedSecretMissing.name()
+    }
+
+    /// Whether all is well until a day that is told.
+    pub(crate) fn is_of_later(&self) -> bool {
+        self.reason == Reason::TlsCertificateAboutToExpire.name()
+    }
+}
+
 /// Which parts of a node a pipeline needs, as its document says, right or wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Needs {

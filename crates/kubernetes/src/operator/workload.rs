@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::layout::Workload;
 use super::names;
-use super::picture::{Answer, Picture, PodState, WorkloadStatus, Written};
+use super::picture::{Answer, Picture, PodState, WorkloadStatus};
 
 /// The state of a condition about pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,35 +24,48 @@ pub(crate) enum Standing {
     NotReady,
 }
 
-/// Judges a workload by its numbers, by what is wrong with its pods, and by what they say.
-pub(crate) fn health(workload: Workload, picture: &Picture, now: SystemTime) -> Health {
-    let pods: Vec<_> = picture.pods.iter().filter(|pod| pod.workload == workload).collect();
-    let late = picture.written.as_ref().filter(|written| now >= late_at(written));
-    let late = late.map(|written| written.revision.as_str());
-    judge(workload.kind().1, picture.workloads.get(&workload).copied(), &pods, (&picture.answers, late))
+/// A node takes seconds to run what was written, and says so in one of the next rounds. A controller makes pods at once.
+const LATE: Duration = Duration::from_secs(30);
+/// Pods that come up one after the other change the numbers more often, unless one cannot.
+const STALLED: Duration = Duration::from_secs(300);
+
+/// When something becomes late that is not yet.
+pub(crate) fn look_again(picture: &Picture, now: SystemTime) -> Option<SystemTime> {
+    let written = picture.written.as_ref().map(|written| written.since + LATE);
+    let unsettled = picture.workloads.values().filter(|status| !status.is_ready()).filter_map(|status| status.since);
+    let times = unsettled.flat_map(|since| [since + LATE, since + STALLED]).chain(written);
+    times.filter(|at| *at > now).min()
 }
 
-/// A node takes seconds to run what was written, and says so in one of the next rounds.
-const LATE: Duration = Duration::from_secs(30);
-
-/// From when on all nodes should run what was written.
-pub(crate) fn late_at(written: &Written) -> SystemTime {
-    written.since + LATE
+/// Judges a workload by what could be written, by its numbers, by what is wrong with its pods, and by what they say.
+pub(crate) fn health(workload: Workload, picture: &Picture, now: SystemTime) -> Health {
+    let kind = workload.kind().1;
+    if let Some((object, error)) = picture.refused.first_key_value() {
+        let more = match picture.refused.len() - 1 {
+            0 => String::new(),
+            more => format!(" ({more} more objects)"),
+        };
+        let message = format!("Cannot write {object}, everything else goes on as it is: {error}{more}");
+        return Health { kind, standing: Standing::NotReady, message: Some(message) };
+    }
+    let pods: Vec<_> = picture.pods.iter().filter(|pod| pod.workload == workload).collect();
+    let late = picture.written.as_ref().filter(|written| now >= written.since + LATE);
+    let revision = late.map(|written| written.revision.as_str());
+    judge(kind, picture.workloads.get(&workload).copied(), &pods, (&picture.answers, revision), now)
 }
 
 fn judge(
     kind: &'static str,
     status: Option<WorkloadStatus>,
     pods: &[&PodState],
-    (answers, late): (&BTreeMap<String, Answer>, Option<&str>),
+    (answers, revision): (&BTreeMap<String, Answer>, Option<&str>),
+    now: SystemTime,
 ) -> Health {
     let not_ready = |message: String| Health { kind, standing: Standing::NotReady, message: Some(message) };
     let Some(status) = status else { return not_ready(format!("{kind} is not yet created")) };
-    if let Some(refusal) = refusal(pods, answers) {
-        return not_ready(refusal);
-    }
-    if let Some(lag) = late.and_then(|revision| lag(pods, answers, revision)) {
-        return not_ready(lag);
+    let said = refusal(pods, answers).or_else(|| revision.and_then(|revision| lag(pods, answers, revision)));
+    if let Some(said) = said {
+        return not_ready(said);
     }
     if status.is_ready() {
         return Health { kind, standing: Standing::Ready, message: None };
@@ -67,7 +80,17 @@ fn judge(
     if status.is_current && status.desired == 0 {
         return not_ready("No Pods deployed".to_owned());
     }
-    let WorkloadStatus { desired, updated, ready, .. } = status;
+    let WorkloadStatus { desired, updated, ready, since, .. } = status;
+    let stands = since.and_then(|since| now.duration_since(since).ok()).unwrap_or_default();
+    if status.is_current && pods.is_empty() && stands >= LATE {
+        return not_ready(format!("No Pods deployed: the events of the {kind} say what keeps it from making them"));
+    }
+    if stands >= STALLED {
+        let of = pods.iter().find(|pod| !pod.ready).map_or_else(String::new, |pod| {
+            format!(": Pod {} on node {} is not ready, its events and its log say why", pod.name, pod.node)
+        });
+        return not_ready(format!("{ready} of {desired} Pods are ready, {updated} up to date, for minutes{of}"));
+    }
     let message = format!("Pods are being started/updated: {updated} of {desired} are up to date, {ready} are ready");
     Health { kind, standing: Standing::Rolling, message: Some(message) }
 }
@@ -106,10 +129,11 @@ fn lag(pods: &[&PodState], answers: &BTreeMap<String, Answer>, revision: &str) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::picture::Written;
     use super::*;
 
     fn status(desired: i64, updated: i64, ready: i64) -> Option<WorkloadStatus> {
-        Some(WorkloadStatus { is_current: true, desired, updated, ready })
+        Some(WorkloadStatus { is_current: true, desired, updated, ready, since: Some(SystemTime::UNIX_EPOCH) })
     }
 
     fn pod(name: &str, fault: Option<&str>) -> PodState {
@@ -125,8 +149,8 @@ mod tests {
     fn numbers_and_faults_make_the_standing() {
         let none = BTreeMap::new();
         let judge = |status, pods: &[PodState]| {
-            let Health { standing, message, .. } =
-                judge("DaemonSet", status, &pods.iter().collect::<Vec<_>>(), (&none, Some("ab")));
+            let pods: Vec<_> = pods.iter().collect();
+            let Health { standing, message, .. } = judge("DaemonSet", status, &pods, (&none, Some("ab")), at(1));
             (standing, message.unwrap_or_default())
         };
         let well = [pod("a", None)];
@@ -147,7 +171,7 @@ mod tests {
     fn a_node_that_refuses_the_configuration_is_told() {
         let refused = Answer { error: Some("no such field".to_owned()), ..Answer::default() };
         let answers = BTreeMap::from([("a".to_owned(), refused)]);
-        let found = judge("DaemonSet", status(1, 1, 1), &[&pod("a", None)], (&answers, None));
+        let found = judge("DaemonSet", status(1, 1, 1), &[&pod("a", None)], (&answers, None), at(1));
         assert_eq!(found.standing, Standing::NotReady);
         assert!(
             found
@@ -163,12 +187,52 @@ mod tests {
         let answers = BTreeMap::from([("a".to_owned(), runs("new")), ("b".to_owned(), runs("old"))]);
         let ready = |name: &str| PodState { ready: true, ..pod(name, None) };
         let (a, b, silent) = (ready("a"), ready("b"), ready("c"));
-        let judge = |late| judge("DaemonSet", status(3, 3, 3), &[&a, &b, &silent], (&answers, late));
+        let judge = |late| judge("DaemonSet", status(3, 3, 3), &[&a, &b, &silent], (&answers, late), at(1));
         assert_eq!(judge(None).standing, Standing::Ready);
         let Health { standing, message, .. } = judge(Some("new"));
         assert_eq!(standing, Standing::NotReady);
         assert!(message.unwrap().starts_with("Pod b on node n1 goes on with an older configuration"));
-        let written = Written::now("new".to_owned());
-        assert!(late_at(&written) > written.since + Duration::from_secs(20), "two rounds of questions");
+    }
+
+    /// A DaemonSet that cannot make pods (a quota, a policy), and one whose pods do not become ready.
+    #[test]
+    fn what_does_not_come_up_is_told_after_a_while() {
+        let none = BTreeMap::new();
+        let judge = |pods: &[&PodState], seconds| judge("DaemonSet", status(2, 2, 1), pods, (&none, None), at(seconds));
+        assert_eq!(judge(&[], 29).standing, Standing::Rolling);
+        let Health { standing, message, .. } = judge(&[], 30);
+        assert_eq!(standing, Standing::NotReady);
+        assert!(message.unwrap().starts_with("No Pods deployed: "));
+        let (slow, well) = (pod("a", None), PodState { ready: true, ..pod("b", None) });
+        assert_eq!(judge(&[&well, &slow], 299).standing, Standing::Rolling);
+        let Health { standing, message, .. } = judge(&[&well, &slow], 300);
+        assert_eq!(standing, Standing::NotReady);
+        let expected = "1 of 2 Pods are ready, 2 up to date, for minutes: Pod a on node n1 is not ready";
+        assert!(message.unwrap().starts_with(expected));
+    }
+
+    #[test]
+    fn it_is_looked_again_when_something_becomes_late() {
+        let workloads = BTreeMap::from([(Workload::Node, status(2, 2, 1).unwrap())]);
+        let written = Some(Written { revision: "ab".to_owned(), since: at(10) });
+        let picture = Picture { workloads, written, ..Picture::default() };
+        let looks: Vec<_> = [0, 30, 40, 300].map(|now| look_again(&picture, at(now))).into();
+        assert_eq!(looks, [Some(at(30)), Some(at(40)), Some(at(300)), None]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told() {
+        let key =
+            super::super::object::ObjectKey::cluster(("v1", "Secret"), names::CONFIGURATION).within("kyma-system");
+        let refused = BTreeMap::from([(key, "forbidden (403)".to_owned())]);
+        let workloads = BTreeMap::from([(Workload::Node, status(1, 1, 1).unwrap())]);
+        let Health { standing, message, .. } =
+            health(Workload::Node, &Picture { workloads, refused, ..Picture::default() }, at(0));
+        assert_eq!(standing, Standing::NotReady);
+        assert!(message.unwrap().contains("telemetry-node, everything else goes on as it is: forbidden (403)"));
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 }

@@ -217,11 +217,16 @@ async fn what_is_left_is_taken_over_or_removed(cluster: &Cluster) {
 async fn what_is_changed_is_changed_back(cluster: &Cluster) {
     let service = format!("{NAMESPACE}/services/telemetry-otlp");
     let before = found(cluster, &service).await.unwrap();
-    cluster.send(Method::DELETE, &service, None).await.ok();
-    eventually("the Service is made again", || async {
-        found(cluster, &service).await.filter(|now| now["metadata"]["uid"] != before["metadata"]["uid"])
-    })
-    .await;
+    // Without the class, no pod of the nodes could be made.
+    let class = "/apis/scheduling.k8s.io/v1/priorityclasses/telemetry-priority-class-high";
+    for deleted in [&service, class] {
+        let before = found(cluster, deleted).await.unwrap();
+        cluster.send(Method::DELETE, deleted, None).await.ok();
+        eventually("it is made again", || async {
+            found(cluster, deleted).await.filter(|now| now["metadata"]["uid"] != before["metadata"]["uid"])
+        })
+        .await;
+    }
     let wrong =
         json!({ "spec": { "internalTrafficPolicy": "Cluster", "selector": { "app.kubernetes.io/name": "other" } } });
     cluster.send(Method::PATCH, &service, Some(&wrong)).await.ok();

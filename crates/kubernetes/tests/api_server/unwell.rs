@@ -42,6 +42,7 @@ pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
     it_is_not_asked_more_when_it_throttles(cluster, &proxy).await;
     what_it_forgets_is_listed_again(cluster, &proxy).await;
     a_right_that_is_taken_away_costs_no_pipeline(cluster, &proxy, &shop).await;
+    what_may_not_be_written_is_said(cluster, &proxy).await;
     a_connection_that_died_is_noticed(cluster, &proxy).await;
     a_namespace_that_goes_is_said(cluster, &shop).await;
     whoever_hears_nothing_leads_no_more(cluster, &proxy, operator).await;
@@ -83,6 +84,18 @@ async fn a_right_that_is_taken_away_costs_no_pipeline(cluster: &Cluster, proxy: 
     assert_ne!(before, meanwhile);
     proxy.falls_ill(Illness::None);
     eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != meanwhile) }).await;
+}
+
+async fn what_may_not_be_written_is_said(cluster: &Cluster, proxy: &Proxy) {
+    proxy.falls_ill(Illness::Refuses(CONFIGURATION));
+    let pipeline = trace("unwritten", json!({ "value": "http://backend:4317" }));
+    cluster.create(&pipeline).await.ok();
+    has_reason(cluster, &path(&pipeline), "GatewayHealthy", "GatewayNotReady").await;
+    let status = found(cluster, &path(&pipeline)).await.unwrap()["status"].to_string();
+    assert!(status.contains("Cannot write ") && status.contains("telemetry-node"), "{status}");
+    assert!(!status.contains("ConfigurationGenerated"), "nodes have nothing of it: {status}");
+    proxy.falls_ill(Illness::None);
+    has_reason(cluster, &path(&pipeline), "ConfigurationGenerated", "GatewayConfigured").await;
 }
 
 async fn a_connection_that_died_is_noticed(cluster: &Cluster, proxy: &Proxy) {

@@ -43,6 +43,11 @@ impl Trouble {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 422 && says(&status.message))
     }
 
+    /// It was judged and will be refused again, unless something else changes.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code().is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429))
+    }
+
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self.code(), Some(401 | 403))
     }

@@ -58,6 +58,8 @@ pub(super) struct Reconciler {
     /// How long the last decision took.
     deciding: Duration,
     overrides: Overrides,
+    /// What the API server refused to write when it was tried last.
+    refused: BTreeMap<ObjectKey, String>,
     troubles: Troubles,
 }
 
@@ -86,6 +88,7 @@ impl Reconciler {
             has_made: false,
             deciding: Duration::ZERO,
             overrides: Overrides::default(),
+            refused: BTreeMap::new(),
             troubles: Troubles::default(),
         }
     }
@@ -165,7 +168,7 @@ impl Reconciler {
         let began = Instant::now();
         let previous = self.previous.clone().unwrap_or_default();
         let picture = self.world.look(|seen| seen.picture(previous, self.idle_since));
-        let picture = Picture { written: self.written.clone(), ..picture };
+        let picture = Picture { written: self.written.clone(), refused: self.refused.clone(), ..picture };
         let (options, mut verdicts) = (Arc::clone(&self.options), self.verdicts.take().unwrap_or_default());
         let deciding = tokio::task::spawn_blocking(move || {
             let decision = decide(&picture, &options, &mut verdicts, SystemTime::now());
@@ -203,7 +206,13 @@ impl Reconciler {
     }
 
     async fn write(&mut self, decision: Decision) {
+        let before = std::mem::take(&mut self.refused);
         let is_applied = self.apply(&decision).await;
+        if self.refused.keys().ne(before.keys()) {
+            // Statuses that say what is true now are the next decision's.
+            self.troubles.hurry();
+            return;
+        }
         if is_applied && !self.is_swept && !decision.apply.is_empty() {
             self.is_swept = self.sweep(&decision).await;
         }
@@ -245,6 +254,9 @@ impl Reconciler {
                 Err(trouble) => {
                     is_applied = false;
                     self.fail(&key.to_string(), &trouble);
+                    if trouble.is_refusal() {
+                        self.refused.insert(key, trouble.to_string());
+                    }
                 }
             }
         }
@@ -373,9 +385,15 @@ struct Troubles {
     now: BTreeMap<String, String>,
     pause: Duration,
     asked: Duration,
+    /// The next turn follows at once.
+    is_urgent: bool,
 }
 
 impl Troubles {
+    fn hurry(&mut self) {
+        self.is_urgent = true;
+    }
+
     fn note(&mut self, what: &str, trouble: &Trouble) {
         self.asked = self.asked.max(trouble.retry_after().unwrap_or_default());
         let error = trouble.to_string();
@@ -392,6 +410,9 @@ impl Troubles {
             tracing::info!(what, "works again");
         }
         self.told = std::mem::take(&mut self.now);
+        if std::mem::take(&mut self.is_urgent) {
+            return Duration::ZERO;
+        }
         if self.told.is_empty() {
             self.pause = RETRY.0;
             return AT_LEAST_EVERY;

@@ -93,14 +93,22 @@ pub(super) fn stateful_set(object: StatefulSet) -> Found {
     let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
     let is_current = status.observed_generation == object.metadata.generation;
     let [desired, updated, ready] = [spec.replicas, status.updated_replicas, status.ready_replicas].map(number);
-    found(&object.metadata, spec.template.spec.as_ref(), WorkloadStatus { is_current, desired, updated, ready })
+    found(
+        &object.metadata,
+        spec.template.spec.as_ref(),
+        WorkloadStatus { is_current, desired, updated, ready, since: None },
+    )
 }
 
 pub(super) fn deployment(object: Deployment) -> Found {
     let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
     let is_current = status.observed_generation == object.metadata.generation;
     let [desired, updated, ready] = [spec.replicas, status.updated_replicas, status.ready_replicas].map(number);
-    found(&object.metadata, spec.template.spec.as_ref(), WorkloadStatus { is_current, desired, updated, ready })
+    found(
+        &object.metadata,
+        spec.template.spec.as_ref(),
+        WorkloadStatus { is_current, desired, updated, ready, since: None },
+    )
 }
 
 fn number(count: Option<i32>) -> i64 {
@@ -116,6 +124,7 @@ pub(super) fn daemon_set(daemon_set: DaemonSet) -> Found {
         desired: status.desired_number_scheduled.into(),
         updated: number(status.updated_number_scheduled),
         ready: status.number_ready.into(),
+        since: None,
     };
     found(&daemon_set.metadata, spec.template.spec.as_ref(), status)
 }

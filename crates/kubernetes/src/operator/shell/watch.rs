@@ -1,5 +1,6 @@
 //! Watches: each keeps one part of what was seen true.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use weir_plan::{PipelineId, Signal};
 
 use super::api::{Trouble, request, resource};
@@ -29,6 +30,9 @@ pub(super) const RETRY: (Duration, Duration) = (Duration::from_millis(200), Dura
 
 /// How often it is looked which APIs there are: a service mesh comes seldom.
 const DISCOVER_EVERY: Duration = Duration::from_secs(300);
+
+/// How often it is looked whether that has found a service mesh.
+const LOOK_FOR_ISTIO_EVERY: Duration = Duration::from_secs(5);
 
 /// Starts all watches but those of Secrets.
 pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &mut JoinSet<()>) {
@@ -57,9 +61,10 @@ pub(super) fn all(client: &Client, namespace: &str, world: &Arc<World>, tasks: &
     ] {
         tasks.spawn(made(client.clone(), kind, Some(namespace.to_owned()), Arc::clone(world)));
     }
-    for kind in [kinds::CLUSTER_ROLE, kinds::CLUSTER_ROLE_BINDING] {
+    for kind in [kinds::CLUSTER_ROLE, kinds::CLUSTER_ROLE_BINDING, kinds::PRIORITY_CLASS] {
         tasks.spawn(made(client.clone(), kind, None, Arc::clone(world)));
     }
+    tasks.spawn(made_with_istio(client.clone(), namespace.to_owned(), Arc::clone(world)));
 }
 
 /// Follows objects for ever. `trim`: what is kept of each.
@@ -187,11 +192,12 @@ where
     follow(kind, watcher(api, config()), &world, trim, |change| {
         world.see(|seen| match change {
             Change::All(found) => {
-                seen.workloads.retain(|workload, _| workload.kind().1 != kind);
-                seen.workloads.extend(found.into_iter().filter_map(|(_, found)| found));
+                let found: BTreeMap<_, _> = found.into_iter().filter_map(|(_, found)| found).collect();
+                seen.workloads.retain(|workload, _| workload.kind().1 != kind || found.contains_key(workload));
+                found.into_iter().for_each(|(workload, status)| seen.set_workload(workload, status));
                 seen.complete.insert(kind);
             }
-            Change::Set((_, Some((workload, status)))) => drop(seen.workloads.insert(workload, status)),
+            Change::Set((_, Some((workload, status)))) => seen.set_workload(workload, status),
             // It is going, or somebody else's.
             Change::Set((Some(workload), None)) | Change::Gone((Some(workload), _)) if workload.kind().1 == kind => {
                 seen.workloads.remove(&workload);
@@ -253,6 +259,14 @@ async fn made(client: Client, kind: kinds::Kind, namespace: Option<String>, worl
         });
     })
     .await;
+}
+
+/// The same for what there is beside a service mesh, as soon as there is one: a watch for a kind that is not served fails.
+async fn made_with_istio(client: Client, namespace: String, world: Arc<World>) {
+    while !world.look(|seen| seen.apis).is_some_and(|apis| apis.istio) {
+        sleep(LOOK_FOR_ISTIO_EVERY).await;
+    }
+    made(client, kinds::DESTINATION_RULE, Some(namespace), world).await;
 }
 
 /// What is left of a watch for one object.

@@ -136,7 +136,10 @@ impl Seen {
             workloads: self.workloads.clone(),
             pods: self.pods.values().cloned().collect(),
             answers: self.answers.clone(),
+            probing: self.said.probing(),
             flow: self.said.flows().clone(),
+            delivering: self.said.delivering().clone(),
+            refused: BTreeMap::new(),
             previous,
             written: None,
             apis: self.apis.unwrap_or_default(),
@@ -144,10 +147,16 @@ impl Seen {
         }
     }
 
+    /// Takes the status of a workload, or that there is none.
+    pub(super) fn set_workload(&mut self, workload: Workload, status: WorkloadStatus) {
+        let before = self.workloads.get(&workload).copied();
+        self.workloads.insert(workload, status.after(before, SystemTime::now()));
+    }
+
     /// Takes the answers of one round. Returns whether they say anything else than those before.
     pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
         let Self { said, pods, .. } = self;
-        let changes = said.take(&mut answers, |pod| pods.contains_key(pod)) || self.answers != answers;
+        let changes = said.take(&mut answers, pods.values()) || self.answers != answers;
         self.answers = answers;
         changes
     }

@@ -4,7 +4,7 @@ use weir_observe::{State, amount, message};
 use weir_plan::Signal;
 
 use super::condition::{Condition, Met};
-use crate::operator::flow::{Flow, Found};
+use crate::operator::flow::{Flow, Found, Probing};
 use crate::operator::picture::{items_of, kind_of};
 use crate::operator::verdict::{Finding, Needs};
 use crate::operator::workload::{Health, Standing};
@@ -14,6 +14,9 @@ pub(crate) const GATEWAY: &str = "GatewayHealthy";
 pub(crate) const AGENT: &str = "AgentHealthy";
 pub(crate) const FLOW: &str = "TelemetryFlowHealthy";
 
+/// In the order in which a status has them.
+pub(crate) const KINDS: [&str; 4] = [CONFIGURATION, GATEWAY, AGENT, FLOW];
+
 /// Where readers learn what to do.
 const GUIDE: &str = "See docs/kubernetes.md#conditions";
 
@@ -21,30 +24,38 @@ const GUIDE: &str = "See docs/kubernetes.md#conditions";
 pub(crate) struct Standings<'a> {
     pub(crate) signal: Signal,
     pub(crate) needs: Needs,
-    /// Whether the nodes have it.
+    /// Whether the nodes have it, as it is or as it was when it was right.
     pub(crate) runs: bool,
+    /// Whether it is right as it is.
+    pub(crate) is_right: bool,
+    /// Whether what nodes are to have could be written.
+    pub(crate) is_written: bool,
     pub(crate) finding: Option<&'a Finding>,
     pub(crate) gateway: &'a Health,
     pub(crate) agent: &'a Health,
     /// What is wrong with how data flows, if anything is.
     pub(crate) flow: Option<&'a Flow>,
-    /// Whether any node said how it is.
-    pub(crate) is_probed: bool,
+    /// Whether a node delivers something of it.
+    pub(crate) delivers: bool,
+    /// Which pods say how they are, of the gateway and of the agent.
+    pub(crate) probing: [Probing; 2],
 }
 
 impl Standings<'_> {
     /// All conditions, the most important first.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
-        let configuration = self.configuration();
-        let is_applied = configuration.met == Met::True;
-        let mut conditions = vec![configuration];
+        let mut conditions = Vec::new();
+        // What was said of the generation before is still true.
+        if self.is_written || self.finding.is_some() {
+            conditions.push(self.configuration());
+        }
         if !self.needs.fluent_bit {
             conditions.push(self.gateway());
         }
         if self.signal != Signal::Traces {
             conditions.push(self.agent());
         }
-        conditions.push(self.flow(is_applied));
+        conditions.push(self.flow());
         conditions
     }
 
@@ -56,8 +67,12 @@ impl Standings<'_> {
         let kind = self.kind();
         match self.finding {
             Some(Finding { reason, message }) => {
-                let met = if *reason == "TLSCertificateAboutToExpire" { Met::True } else { Met::False };
-                Condition::new(CONFIGURATION, met, reason, message.as_str())
+                let met = if self.is_of_later() { Met::True } else { Met::False };
+                let goes_on = match (self.runs, self.is_right) {
+                    (true, false) => "; the nodes go on with the last specification that was right",
+                    _ => "",
+                };
+                Condition::new(CONFIGURATION, met, reason, format!("{message}{goes_on}"))
             }
             None => {
                 let (reason, part) = if self.needs.fluent_bit {
@@ -109,33 +124,46 @@ impl Standings<'_> {
         Condition::new(condition, met, reason, message)
     }
 
-    fn flow(&self, is_applied: bool) -> Condition {
+    fn is_of_later(&self) -> bool {
+        self.finding.is_some_and(Finding::is_of_later)
+    }
+
+    fn flow(&self) -> Condition {
         let (items, kind) = (items_of(self.signal), self.kind());
         let (of_agent, part) = self.part();
         let by_part = |of_gateway, reason| if of_agent { reason } else { of_gateway };
-        if !is_applied {
-            let message = if self.runs {
-                // A certificate that has expired: the nodes have the pipeline, and its backend takes nothing.
-                let problem = self.finding.map(|finding| finding.message.as_str()).unwrap_or_default();
-                format!("No {items} delivered to backend: {problem}")
-            } else {
-                format!(
-                    "No {items} delivered to backend because {kind} specification is not applied to the \
-                     configuration of {part}. Check the 'ConfigurationGenerated' condition for more details"
-                )
-            };
+        if !self.runs {
+            let message = format!(
+                "No {items} delivered to backend because {kind} specification is not applied to the \
+                 configuration of {part}. Check the 'ConfigurationGenerated' condition for more details"
+            );
             return Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message);
         }
-        if !self.is_probed {
+        // A certificate that has expired, which may matter to the backend or not.
+        if let Some(finding) = self.finding.filter(|_| self.is_right && !self.is_of_later() && !self.delivers) {
+            let message = format!("No {items} delivered to backend: {}", finding.message);
+            return Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message);
+        }
+        if let Some((found, of_agent)) = self.flow.and_then(|flow| self.first(flow)) {
+            return self.trouble(found, of_agent);
+        }
+        let [of_gateway, of_collector] = self.probing;
+        let Probing { answer, silent } = if of_agent { of_collector } else { of_gateway };
+        let all = answer + silent;
+        if silent >= answer {
             let reason = by_part("GatewayProbingFailed", "AgentProbingFailed");
-            let message =
-                "Could not determine the health of the telemetry flow because no Pod of the DaemonSet answers";
+            let who = match all {
+                0 => "no Pod has answered yet".to_owned(),
+                all => format!("{silent} of {all} Pods do not answer"),
+            };
+            let message = format!("Could not determine the health of the telemetry flow because {who}");
             return Condition::new(FLOW, Met::Unknown, reason, message);
         }
-        match self.flow.and_then(|flow| self.first(flow)) {
-            None => Condition::new(FLOW, Met::True, "FlowHealthy", "No problems detected in the telemetry flow"),
-            Some((found, of_agent)) => self.trouble(found, of_agent),
-        }
+        let but = match silent {
+            0 => String::new(),
+            silent => format!("; {silent} of {all} Pods do not answer"),
+        };
+        Condition::new(FLOW, Met::True, "FlowHealthy", format!("No problems detected in the telemetry flow{but}"))
     }
 
     /// The trouble that counts, as the published order has it, and whether it is the agent's.

@@ -7,7 +7,7 @@ use time_of_certificate::{day, expired};
 use super::*;
 use weir_observe::{Amounts, Kept, Roles, State, Trouble, Verdict};
 
-use crate::operator::flow::Flow;
+use crate::operator::flow::{Flow, Probing};
 
 /// Certificates and the days they end on.
 mod time_of_certificate {
@@ -340,7 +340,7 @@ fn what_nodes_find_has_the_published_reasons() {
     }
     assert_eq!(flow(Signal::Traces, spec(), &[]).0, "True FlowHealthy");
     let mut silent = Cluster::new();
-    silent.trace("shop").picture.answers.clear();
+    silent.trace("shop").picture.probing.clear();
     assert_eq!(brief(&silent.decide(), "shop", "TelemetryFlowHealthy"), "Unknown GatewayProbingFailed");
 }
 
@@ -474,4 +474,79 @@ fn annotations_of_others_do_not_reach_nodes() {
     let documents = documents(&decision);
     assert_eq!(documents[0]["metadata"]["annotations"], json!({ "weir.dev/istio-noise-filter": "disabled" }));
     assert_eq!(documents[0]["metadata"]["generation"], 3);
+}
+
+/// A typing error costs nothing, and what was taken away ends.
+#[test]
+fn a_pipeline_that_becomes_wrong_goes_on_as_it_was() {
+    let mut cluster = Cluster::new();
+    cluster.trace("shop").settle();
+    cluster.pipeline(Signal::Traces, "shop", json!({ "output": otlp("nowhere") }));
+    let decision = cluster.settle();
+    assert_eq!(configured(&decision), ["shop"]);
+    assert!(documents(&decision)[0].to_string().contains("backend.shop:4317"));
+    let (status, reason, message) = condition(&decision, "shop", "ConfigurationGenerated");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "EndpointInvalid"));
+    assert!(message.ends_with("; the nodes go on with the last specification that was right"), "{message}");
+    assert_eq!(brief(&decision, "shop", "GatewayHealthy"), "True GatewayReady");
+    assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), "True FlowHealthy");
+    let reference = json!({ "valueFrom": { "secretKeyRef": { "name": "gone", "namespace": "shop", "key": "a" } } });
+    let withdrawn = json!({ "output": { "otlp": { "endpoint": reference } } });
+    cluster.pipeline(Signal::Traces, "shop", withdrawn).state("gone", SecretState::Missing(None));
+    let decision = cluster.settle();
+    assert_eq!(configured(&decision), Vec::<String>::new());
+    assert_eq!(brief(&decision, "shop", "ConfigurationGenerated"), "False ReferencedSecretMissing");
+    assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), "False ConfigurationNotGenerated");
+}
+
+/// The API server refuses to write what nodes are to have.
+#[test]
+fn what_could_not_be_written_is_not_said_to_be_applied() {
+    let mut cluster = Cluster::new();
+    cluster.trace("shop").settle();
+    cluster.trace("new");
+    let key = super::super::configuration::key(&cluster.options.namespace);
+    cluster.picture.refused = BTreeMap::from([(key, "forbidden (403)".to_owned())]);
+    let decision = cluster.decide();
+    let (status, reason, message) = condition(&decision, "shop", "GatewayHealthy");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "GatewayNotReady"));
+    assert!(message.contains("telemetry-node") && message.contains("forbidden (403)"), "{message}");
+    let kinds = |name: &str| {
+        let status = decision.statuses.iter().find(|status| status.object.name == name).unwrap();
+        let all = status.status["conditions"].as_array().unwrap();
+        all.iter().map(|it| it["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("new"), ["GatewayHealthy", "TelemetryFlowHealthy"], "nothing is said of what never was");
+    assert_eq!(kinds("shop"), ["ConfigurationGenerated", "GatewayHealthy", "TelemetryFlowHealthy"]);
+}
+
+/// What flows is seen in the books, whatever a certificate says: a CA that has expired is still believed.
+#[test]
+fn an_expired_certificate_is_no_trouble_while_data_is_delivered() {
+    let mut cluster = Cluster::new();
+    let (ca, _) = day(-5, true);
+    cluster.pipeline(Signal::Traces, "shop", with_tls(json!({ "ca": { "value": ca } })));
+    assert_eq!(brief(&cluster.decide(), "shop", "TelemetryFlowHealthy"), "False ConfigurationNotGenerated");
+    cluster.picture.delivering.insert(PipelineId::new(Signal::Traces, "shop"));
+    let decision = cluster.decide();
+    assert_eq!(brief(&decision, "shop", "ConfigurationGenerated"), "False TLSCertificateExpired");
+    assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), "True FlowHealthy");
+}
+
+#[test]
+fn nodes_that_do_not_answer_are_told() {
+    let mut cluster = Cluster::new();
+    cluster.trace("shop");
+    let mut flow = |answer, silent| {
+        cluster.picture.probing = BTreeMap::from([(Workload::Node, Probing { answer, silent })]);
+        let (status, reason, message) = condition(&cluster.decide(), "shop", "TelemetryFlowHealthy");
+        (format!("{status} {reason}"), message)
+    };
+    assert_eq!(flow(2, 0).1, "No problems detected in the telemetry flow");
+    let (said, message) = flow(97, 3);
+    assert_eq!(said, "True FlowHealthy");
+    assert!(message.ends_with("; 3 of 100 Pods do not answer"), "{message}");
+    let (said, message) = flow(1, 99);
+    assert_eq!(said, "Unknown GatewayProbingFailed");
+    assert!(message.ends_with("because 99 of 100 Pods do not answer"), "{message}");
 }

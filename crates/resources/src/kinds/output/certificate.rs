@@ -38,7 +38,7 @@ pub(crate) fn check_chain(chain: &[CertificateDer<'_>], now: SystemTime) -> Vec<
     let mut problems = Vec::new();
     for certificate in chain {
         match Certificate::from_der(certificate) {
-            Ok(certificate) => problems.extend(check_validity(&certificate, "TLS certificate", now)),
+            Ok(certificate) => problems.extend(check_validity(&certificate, &OF_CLIENT, now)),
             Err(_) => problems.push(Problem::invalid("failed to parse certificate")),
         }
     }
@@ -65,7 +65,7 @@ pub(crate) fn check_roots(bundle: &[CertificateDer<'static>], now: SystemTime) -
         if !is_ca(&certificate) {
             problems.push(Problem::invalid("not a CA certificate"));
         }
-        problems.extend(check_validity(&certificate, "TLS CA certificate", now));
+        problems.extend(check_validity(&certificate, &OF_AUTHORITY, now));
         if let Err(error) = weir_tls::roots(vec![der.clone()]) {
             problems.push(Problem::invalid(format!("cannot use CA certificate: {error}")));
         }
@@ -78,18 +78,39 @@ fn is_ca(certificate: &Certificate) -> bool {
     matches!(constraints, Ok(Some((_, BasicConstraints { ca: true, .. }))))
 }
 
-fn check_validity(certificate: &Certificate, what: &str, now: SystemTime) -> Option<Problem> {
+/// What a certificate is for, and what follows when its time is not now.
+struct Purpose {
+    what: &'static str,
+    early: &'static str,
+    late: &'static str,
+}
+
+const OF_CLIENT: Purpose = Purpose {
+    what: "TLS certificate",
+    early: "data for this backend waits until then",
+    late: "data for this backend waits until it is replaced",
+};
+
+/// Validity of a trust anchor is nothing that a client checks (RFC 5280, 6.1).
+const OF_AUTHORITY: Purpose = Purpose {
+    what: "TLS CA certificate",
+    early: "backends that it has signed are believed all the same",
+    late: "replace it; backends that it has signed are believed until then",
+};
+
+fn check_validity(certificate: &Certificate, purpose: &Purpose, now: SystemTime) -> Option<Problem> {
+    let Purpose { what, early, late } = purpose;
     let validity = certificate.tbs_certificate().validity();
     let (begin, end) = (validity.not_before, validity.not_after);
     if UNIX_EPOCH + begin.to_unix_duration() > now {
-        let message = format!("{what} is not valid before {}: data for this backend waits until then", date(begin));
+        let message = format!("{what} is not valid before {}: {early}", date(begin));
         return Some(Problem { reason: Reason::TlsConfigurationInvalid, severity: Severity::Warning, message });
     }
     let left = (UNIX_EPOCH + end.to_unix_duration()).duration_since(now);
     let date = date(end);
     match left {
         Err(_) => {
-            let message = format!("{what} expired on {date}: data for this backend waits until it is replaced");
+            let message = format!("{what} expired on {date}: {late}");
             Some(Problem { reason: Reason::TlsCertificateExpired, severity: Severity::Warning, message })
         }
         Ok(left) if left <= ABOUT_TO_EXPIRE => {
