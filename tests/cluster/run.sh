@@ -13,6 +13,7 @@ if [[ ${1:-} == short ]]; then
     set -- test_short.py "${@:2}"
 else
     "$here/build.sh" helm
+    "$here/build.sh" kwok
 fi
 "$here/build.sh"
 "$root/tests/interop/setup.sh" python

@@ -55,9 +55,12 @@ class Scene:
         self.backends.append(Backend(self.cluster.address))
         return self.backends[-1]
 
-    def start(self, name: str, image: str, command: list[str] | None, args: list[str] | None = None) -> None:
+    def start(self, name: str, image: str, command: list[str] | None, args: list[str] | None = None, node: str | None = None) -> None:
         self.pods.append(name)
-        self.cluster.apply(_pod(name, image, command, args))
+        pod = _pod(name, image, command, args)
+        if node:
+            pod["spec"]["nodeName"] = node
+        self.cluster.apply(pod)
 
     def wait_for(self, pipeline: str, kind: str, reason: str) -> None:
         def holds() -> bool:
@@ -69,10 +72,10 @@ class Scene:
     def wait_for_success(self, pod: str) -> None:
         self.cluster.wait_for(f"pod/{pod}", "jsonpath={.status.phase}=Succeeded", deadline_s=180)
 
-    def sends(self, endpoint: str, name: str = "load") -> None:
+    def sends(self, endpoint: str, name: str = "load", node: str | None = None) -> None:
         """A client that pushes log records, each with a number, as fast as 500 a second, and again until it is told yes."""
         send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * _LOAD_S}", "--retry", "--size=100"]
-        self.start(name, self.installation.image, None, send)
+        self.start(name, self.installation.image, None, send, node)
 
     def close(self) -> None:
         for backend in self.backends:
@@ -174,6 +177,23 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
     scene.wait_for("logpipeline/flow", "TelemetryFlowHealthy", "FlowHealthy")
+
+
+@pytest.mark.nodes
+def test_a_node_may_be_lost(scene: Scene) -> None:
+    """What waits and runs on others goes on, the status says what is missing, and all is well when it is back."""
+    cluster, backend = scene.cluster, scene.backend()
+    cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317", node="node1")
+    wait_until(lambda: backend.items("logs"), "data flows")
+    cluster.run("kill", "node2")
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "RolloutInProgress")
+    scene.wait_for_success("load")
+    _all_arrived_once([backend], 500 * _LOAD_S)
+    scene.wait_for("logpipeline/flow", "TelemetryFlowHealthy", "FlowHealthy")
+    cluster.run("start", "node2")
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
 
 
 @pytest.mark.nodes

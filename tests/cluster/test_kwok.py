@@ -18,6 +18,10 @@ _NODES = 1000
 _PODS = 10_000
 _ON_ONE = 110
 _IDLE_S = 60
+# What must not be exceeded: what was measured, and half of that.
+_OPERATOR_MB = 60
+_NODE_MB = 60
+_REQUESTS_A_MINUTE = 60
 _PROGRAMS = Path(os.environ.get("WEIR_CLUSTER_CACHE", Path(__file__).parent / ".cache"))
 _REAL = "fake-1"
 
@@ -73,6 +77,7 @@ def test_a_large_cluster(large: Cluster, tmp_path: Path) -> None:
     try:
         _the_operator(first)
         _is_idle(asked, "operator alone", {"weir-operator": first})
+        assert first.peak_mb() < _OPERATOR_MB
         one = node(large, tmp_path, 1, _REAL)
         processes.append(one)
         both = {"weir-operator": first, "weir-node": one}
@@ -80,6 +85,7 @@ def test_a_large_cluster(large: Cluster, tmp_path: Path) -> None:
         time.sleep(10)
         print(f"node with {_watch_figure(1, 'Pod', 'node'):.0f} pods: {one.rss_mb():.1f} MB, {one.peak_mb():.1f} MB at most")
         _is_idle(asked, "with a node", both)
+        assert one.peak_mb() < _NODE_MB
         metrics = pipeline("state", "http://127.0.0.1:1")
         metrics["kind"], metrics["spec"]["input"] = "MetricPipeline", {"runtime": {"enabled": True}}
         rest.call("POST", f"/apis/{GROUP}/v1beta1/metricpipelines", metrics)
@@ -109,7 +115,9 @@ def _is_idle(asked: Asked, what: str, processes: dict[str, Process]) -> None:
     for user, process in processes.items():
         share = 100 * (process.cpu_s() - used[user]) / _IDLE_S
         wanted = asked.by(user) - before[user]
+        a_minute = wanted.total() / _IDLE_S * 60
         print(
             f"{what}, idle: {user} {process.rss_mb():.1f} MB, {share:.2f} % of a core, "
-            f"{wanted.total() / _IDLE_S * 60:.0f} requests a minute {dict(wanted)}"
+            f"{a_minute:.0f} requests a minute {dict(wanted)}"
         )
+        assert a_minute < _REQUESTS_A_MINUTE, what

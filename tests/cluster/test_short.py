@@ -1,5 +1,8 @@
 """The short form: what a newcomer does by hand with the rendered manifests, on a fresh cluster of one node."""
 
+import json
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +12,11 @@ import pytest
 import client
 from backend import Backend, Item
 from cluster import Cluster, Refused, pack, wait_until
+from processes import page
 from scenarios import GROUP, NAMESPACE
 
-_DEPLOY = Path(__file__).parents[2] / "deploy"
+_ROOT = Path(__file__).parents[2]
+_DEPLOY = _ROOT / "deploy"
 _IMAGE = "registry.example.com/weir:0.1.0"
 _GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
 _SECRET_S = 5.0
@@ -30,6 +35,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.run("down")
+
+
+def test_the_example_runs_as_it_is(cluster: Cluster) -> None:
+    """The second command of a newcomer, with the backend that comes with it, and what `weir doctor` says."""
+    example = f"--filename={_ROOT / 'examples/cluster.yaml'}"
+    wait_until(lambda: _is_taken(lambda: cluster.kubectl("apply", example)), "webhooks answer, and the example is accepted")
+    wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 120)
+    cluster.kubectl("wait", "deployment/sink", "--namespace=telemetry-backend", "--for=condition=Available", "--timeout=60s")
+    for address in _pods(cluster).values():
+        client.push(f"{address}:4317", "traces", {"service.name": "shop"}, {"name": "pushed"})
+    delivered = lambda: {it["pipeline"] for it in _books(cluster) if it["delivered"] > 0 and it["pending"] == 0}
+    wait_until(lambda: delivered() == {f"{signal}/backend" for signal in ("traces", "metrics", "logs")}, "all three deliver", 120)
+    said = _doctor(cluster)
+    assert said.returncode == 0, said.stdout
+    assert "othing is wrong" in said.stdout, said.stdout
+    assert "http://sink" not in said.stdout, "a value of a Secret"
+    cluster.kubectl("delete", example, "--timeout=120s")
+    wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 90)
 
 
 @pytest.fixture
@@ -73,11 +96,24 @@ def test_what_is_wrong_is_refused_or_said(cluster: Cluster) -> None:
     reason = lambda: "ReferencedSecretMissing" in _reasons(cluster, "tracepipeline/missing")
     wait_until(reason, "the status says what is missing")
     assert "GatewayConfigured" in _reasons(cluster, "tracepipeline/short"), "another pipeline is not affected"
+    said = _doctor(cluster)
+    assert (said.returncode, "nowhere" in said.stdout) == (2, True), said.stdout
 
 
 def test_without_pipelines_nothing_is_left_on_nodes(cluster: Cluster) -> None:
     cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
     wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 90)
+
+
+def _doctor(cluster: Cluster) -> subprocess.CompletedProcess[str]:
+    command = [os.environ["WEIR"], "doctor", f"--kubeconfig={cluster.kubeconfig}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def _books(cluster: Cluster) -> list[dict[str, int]]:
+    """What each node says of each pipeline."""
+    pages = [page(f"{address}:8888", "/node") for address in _pods(cluster).values()]
+    return [pipeline for text in pages if text for pipeline in json.loads(text)["pipelines"]]
 
 
 def _secret(backend: Backend) -> dict[str, object]:
