@@ -49,7 +49,7 @@ def test_the_example_runs_as_it_is(cluster: Cluster) -> None:
     wait_until(lambda: delivered() == {f"{signal}/backend" for signal in ("traces", "metrics", "logs")}, "all three deliver", 120)
     said = _doctor(cluster)
     assert said.returncode == 0, said.stdout
-    assert "othing is wrong" in said.stdout, said.stdout
+    assert "All is well" in said.stdout, said.stdout
     assert "http://sink" not in said.stdout, "a value of a Secret"
     cluster.kubectl("delete", example, "--timeout=120s")
     wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 90)

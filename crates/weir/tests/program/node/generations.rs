@@ -153,15 +153,17 @@ async fn a_signal_during_a_hand_over_is_heard_after_it() {
     let mut old = start(cluster.node("old", &arguments)).await;
     let answer = Grpc::connect(old.grpc).await.try_export(&payload::encoded(1, 1, 10)).await;
     assert_eq!(answer.map(|answer| answer.code), Some(OK));
-    let new = tokio::spawn(start(cluster.node("new", &arguments)));
-    eventually("it takes over", async || old.logged("another process takes over").is_some()).await;
-    old.signal(rustix::process::Signal::TERM);
-    let (new, ended) = tokio::join!(new, old.wait());
+    let ends = async {
+        eventually("it takes over", async || old.logged("another process takes over").is_some()).await;
+        old.signal(rustix::process::Signal::TERM);
+        old.wait().await
+    };
+    let (new, ended) = tokio::join!(start(cluster.node("new", &arguments)), ends);
     assert_eq!(ended.code(), Some(0));
     assert!(old.logged("stopping: clients are asked to go elsewhere").is_some());
     backend.answer();
     eventually("what it had is delivered", async || backend.ids() == [1]).await;
-    drop(new.unwrap());
+    drop(new);
 }
 
 /// It has nothing yet, and leaves nothing.
