@@ -24,6 +24,7 @@ mod progress;
 mod published;
 mod readings;
 mod script;
+mod self_monitor;
 mod settle;
 mod table;
 mod trial;
@@ -126,8 +127,14 @@ pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(&args, layout, judge, directory)?;
     let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
+        let test = async {
+            match args.test {
+                Test::SelfMonitor => self_monitor::test(&args, &systems[0], &settings).await.map(Ended::With),
+                _ => test(&args, &systems, &scripts, &settings).await,
+            }
+        };
         tokio::select! {
-            result = test(&args, &systems, &scripts, &settings) => result,
+            result = test => result,
             () = stop => Ok(Ended::Interrupted),
         }
     });

@@ -34,6 +34,7 @@ Examples:
   weir loadtest -t metricagent -b true --backpressure-percent 70
   weir loadtest -t metricagent --scrape-interval 2s --peer vmagent=bench/peers/bin/vmagent
   weir loadtest -t metricagent --scenario scale --memory 4GiB
+  weir loadtest -t self-monitor -d 1h
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
   weir loadtest -t traces --scenario crash -d 20m --kill-every 1s
@@ -167,6 +168,8 @@ pub enum Test {
     LogsFluentbit,
     /// Samples of pages that targets serve
     Metricagent,
+    /// Whether what is wrong with pipelines is told, how soon, and nothing else: three of each signal
+    SelfMonitor,
 }
 
 impl Test {
@@ -179,13 +182,14 @@ impl Test {
             Self::Logagent => "logagent",
             Self::LogsFluentbit => "logs-fluentbit",
             Self::Metricagent => "metricagent",
+            Self::SelfMonitor => "self-monitor",
         }
     }
 
     /// What arrives at backends.
     pub(crate) fn signal(self) -> Signal {
         match self {
-            Self::Traces => Signal::Traces,
+            Self::Traces | Self::SelfMonitor => Signal::Traces,
             Self::Metrics | Self::Metricagent => Signal::Metrics,
             Self::LogsOtel | Self::Logagent | Self::LogsFluentbit => Signal::Logs,
         }
@@ -194,7 +198,12 @@ impl Test {
     /// How many of a hundred requests were refused and delayed when it was published with back-pressure.
     fn published_backpressure(self) -> u8 {
         match self {
-            Self::Traces | Self::Metrics | Self::LogsOtel | Self::Logagent | Self::LogsFluentbit => 70,
+            Self::Traces
+            | Self::Metrics
+            | Self::LogsOtel
+            | Self::Logagent
+            | Self::LogsFluentbit
+            | Self::SelfMonitor => 70,
             Self::Metricagent => 100,
         }
     }
@@ -287,6 +296,14 @@ impl LoadtestArgs {
             self.backpressure_percent.is_none() || self.backpressure,
             "cannot use --backpressure-percent without -b: no backend refuses anything"
         );
+        if self.test == Test::SelfMonitor {
+            let is_plain = self.scenario.is_none() && !self.backpressure && !self.multi && self.peers.is_empty();
+            ensure!(
+                is_plain,
+                "cannot use -m, -b, --scenario or --peer with -t self-monitor: it has its own pipelines and faults"
+            );
+            return Ok(Vec::new());
+        }
         if self.test.reads_files() {
             return writer::agent_script(self).map(|script| vec![script]);
         }
@@ -355,7 +372,7 @@ impl LoadtestArgs {
             (Some(Hardship::Outage | Hardship::Crash | Hardship::Restart | Hardship::ShortPods), _) => {
                 Offered::Rate(GENTLE_RATE)
             }
-            (Some(Hardship::Matrix), _) | (None, Test::LogsOtel) => Offered::Rate(LOG_RATE),
+            (Some(Hardship::Matrix), _) | (None, Test::LogsOtel | Test::SelfMonitor) => Offered::Rate(LOG_RATE),
             (None, Test::Metrics) => Offered::Producers { count: PRODUCERS, every: self.push_interval },
             (Some(Hardship::Scale), _)
             | (None, Test::Traces | Test::Logagent | Test::LogsFluentbit | Test::Metricagent) => Offered::Maximum,
@@ -366,7 +383,9 @@ impl LoadtestArgs {
     pub(crate) fn sends(&self) -> Output {
         match self.test {
             Test::LogsFluentbit => Output::Http(self.format.unwrap_or(RecordFormat::Json)),
-            Test::Traces | Test::Metrics | Test::LogsOtel | Test::Logagent | Test::Metricagent => Output::Otlp,
+            Test::Traces | Test::Metrics | Test::LogsOtel | Test::Logagent | Test::Metricagent | Test::SelfMonitor => {
+                Output::Otlp
+            }
         }
     }
 

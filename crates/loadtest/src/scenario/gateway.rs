@@ -54,10 +54,37 @@ struct Used {
 impl<'a> Gateway<'a> {
     /// Writes its configuration, starts it and waits until it is ready.
     pub(crate) async fn start(system: &'a System, settings: &'a Settings, place: Place<'_>) -> anyhow::Result<Self> {
-        let file = place.directory.join("config.yaml");
-        let data = place.directory.join(DATA);
+        let (file, data) = files(&place.directory);
+        let configured = configure(system.kind, settings, &place, &file, &data);
+        let Place { directory, ports, pipelines } = place;
+        // Without clients, nothing listens but what shows metrics.
+        let is_agent = pipelines.pod_logs.is_some() || pipelines.scraped.is_some();
+        let ready_port = if is_agent { ports.metrics } else { ports.grpc };
+        Self::start_as(system, settings, (directory, ports, ready_port), configured).await
+    }
+
+    /// The same with pipelines of several signals. The system is Weir.
+    pub(crate) async fn start_all(
+        system: &'a System,
+        settings: &'a Settings,
+        (directory, ports): (PathBuf, Ports),
+        pipelines: &[Pipelines<'_>],
+    ) -> anyhow::Result<Self> {
+        let (file, data) = files(&directory);
+        let text = pipelines.iter().map(config::weir).collect::<Vec<_>>().join("---\n");
+        let arguments = weir_arguments(settings, ports, &file, &data);
+        let configured = Configured { text, arguments, environment: Vec::new() };
+        Self::start_as(system, settings, (directory, ports, ports.grpc), configured).await
+    }
+
+    async fn start_as(
+        system: &'a System,
+        settings: &'a Settings,
+        (directory, ports, ready_port): (PathBuf, Ports, u16),
+        Configured { text, arguments, environment }: Configured,
+    ) -> anyhow::Result<Self> {
+        let (file, data) = files(&directory);
         remove_leftovers(&data)?;
-        let Configured { text, arguments, environment } = configure(system.kind, settings, &place, &file, &data);
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let launch = Launch {
             name: "gateway",
@@ -65,14 +92,10 @@ impl<'a> Gateway<'a> {
             arguments: arguments.clone(),
             environment: environment.clone(),
             cores: &settings.layout.gateway,
-            directory: &place.directory,
+            directory: &directory,
         };
         let started = Instant::now();
         let process = Process::start(launch)?;
-        let Place { directory, ports, pipelines } = place;
-        // Without clients, nothing listens but what shows metrics.
-        let is_agent = pipelines.pod_logs.is_some() || pipelines.scraped.is_some();
-        let ready_port = if is_agent { ports.metrics } else { ports.grpc };
         let earlier = Used::default();
         let mut gateway =
             Self { system, settings, directory, ports, ready_port, arguments, environment, process, started, earlier };
@@ -178,6 +201,11 @@ impl<'a> Gateway<'a> {
             written_bytes: self.written_bytes()?,
         })
     }
+}
+
+/// The configuration, and the directory for data, below the directory of a test.
+fn files(directory: &Path) -> (PathBuf, PathBuf) {
+    (directory.join("config.yaml"), directory.join(DATA))
 }
 
 /// Name of the directory that Weir keeps its data in, below that of the test.

@@ -361,7 +361,8 @@ impl Setup {
 }
 
 /// Ports of the gateway and of `sinks` sinks, all different.
-fn choose_ports(sinks: usize) -> anyhow::Result<(Ports, Vec<SinkPorts>)> {
+/// Free ports of a gateway, and of so many sinks.
+pub(crate) fn choose_ports(sinks: usize) -> anyhow::Result<(Ports, Vec<SinkPorts>)> {
     let ports = free_ports(4 + 3 * sinks)?;
     let (gateway, sinks) = ports.split_at(4);
     let gateway = Ports { grpc: gateway[0], http: gateway[1], metrics: gateway[2], health: gateway[3] };

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -318,34 +318,4 @@ async fn clients_that_are_turned_away() {
     assert!(said["message"].as_str().unwrap().contains("asked to come again"), "{said}");
     drop(load);
     becomes(&weir, "healthy").await;
-}
-
-/// How long it takes, with the looks that there are by default. It prints figures for docs/self-monitor.md.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it measures, which takes ten minutes"]
-async fn how_long_it_takes() {
-    let cases = [
-        (r#"{"fault": ["400:30"]}"#, "some_dropped"),
-        (r#"{"fault": ["400:100"]}"#, "all_dropped"),
-        (r#"{"outage": ["0s..1000s"]}"#, "nothing_delivered"),
-        (r#"{"partial": "50"}"#, "some_dropped"),
-    ];
-    for round in 0..2 {
-        for (fault, state) in cases {
-            let (dir, sink) = (DataDir::new(), sink("{}").await);
-            let weir = Weir::start(&output(Signal::Traces, &sink), &["--data-dir", dir.arg()]).await;
-            let _load = Load::push(&weir, Signal::Traces);
-            // Faults begin at any time between two looks.
-            sleep(Duration::from_millis(20_000 + 3_100 * round)).await;
-            let began = Instant::now();
-            sink.set_faults(faults(fault));
-            becomes(&weir, state).await;
-            let told = began.elapsed();
-            sleep(Duration::from_secs(20)).await;
-            let began = Instant::now();
-            sink.set_faults(faults("{}"));
-            becomes(&weir, "healthy").await;
-            println!("{fault}: told after {told:.1?}, over after {:.1?}; {:?}", began.elapsed(), logged(&weir));
-        }
-    }
 }

@@ -13,6 +13,11 @@ const GENTLY: [&str; 4] = ["-r", "2000", "-c", "4"];
 
 /// Runs a load test and returns the rows of its result.
 async fn loadtest(arguments: &[&str]) -> Vec<Value> {
+    serde_json::from_value(result(arguments).await).unwrap()
+}
+
+/// Runs a load test and returns its result.
+async fn result(arguments: &[&str]) -> Value {
     let directory = TempDir::new().unwrap();
     let output = directory.path().display().to_string();
     let all = [&["loadtest", "-d", "1", "--warmup", "0", "-o", &output], arguments].concat();
@@ -159,4 +164,15 @@ async fn a_matrix_has_a_row_for_each_number_of_clients() {
     assert_eq!(rows.len(), 9);
     let accepted = |row: &Value| row["accepted"].as_u64().unwrap();
     assert!(accepted(&rows[8]) > 20 * accepted(&rows[0]), "a hundred clients against one: {rows:?}");
+}
+
+/// The monitor looks ten times as often as usual, so everything is told ten times as fast.
+#[tokio::test]
+async fn troubles_are_told_and_nothing_else() {
+    let report = result(&["-t", "self-monitor", "--weir-arg=--look-every=500ms"]).await;
+    assert_eq!((&report["pipelines"], &report["false_alarms"]), (&Value::from(9), &Value::Array(Vec::new())));
+    let troubles = report["troubles"].as_array().unwrap();
+    assert_eq!(troubles.len(), 4);
+    let are_told = |trouble: &Value| trouble["told_seconds"].as_object().is_some_and(|told| told.len() == 3);
+    assert!(troubles.iter().all(are_told), "{report}");
 }

@@ -154,7 +154,10 @@ async fn a_signal_during_a_hand_over_is_heard_after_it() {
     let answer = Grpc::connect(old.grpc).await.try_export(&payload::encoded(1, 1, 10)).await;
     assert_eq!(answer.map(|answer| answer.code), Some(OK));
     let ends = async {
-        eventually("it takes over", async || old.logged("another process takes over; finishing what is under way").is_some()).await;
+        eventually("it takes over", async || {
+            old.logged("another process takes over; finishing what is under way").is_some()
+        })
+        .await;
         old.signal(rustix::process::Signal::TERM);
         old.wait().await
     };
