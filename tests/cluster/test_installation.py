@@ -142,6 +142,8 @@ def test_what_is_left_and_comes_back(cluster: Cluster, installation: Installatio
     cluster.kubectl("delete", "telemetry", "default", "--namespace", NAMESPACE, "--timeout=60s")
     wait_until(lambda: not cluster.find("daemonset/telemetry-otlp-gateway", NAMESPACE), "nothing runs on nodes")
     installation.uninstall()
+    # One that is going still answers.
+    wait_until(lambda: not cluster.get("pods", *_OPERATORS)["items"], "operators are gone", 40)
     with pytest.raises(Refused, match="deprecated|conversion|telemetry-manager-webhook"):
         cluster.apply(_pipeline("unreadable", "v1alpha1"))
     installation.install()

@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - **OPERATOR-1** The same picture gives the same decision, to the byte.
-//! - **OPERATOR-2** A pipeline that is wrong is left out and says so; nothing else changes because of it.
+//! - **OPERATOR-2** A pipeline that is wrong goes on as it was when it was right, or is left out, and says so; nothing else
+//!   changes because of it.
 //! - **OPERATOR-3** Nothing is written but by the leader, and only what differs.
 //! - **OPERATOR-4** What cannot be read is not taken for absent: nothing is decided from half a picture.
 //! - **OPERATOR-5** No value of a Secret is in a message, a status, an event or a log line.

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod history;
 mod look;
 mod monitor;
 mod pipeline;
@@ -24,6 +25,7 @@ mod say;
 mod tests;
 mod verdict;
 
+pub use history::{History, Point, Totals};
 pub use look::{Backend, Clients, Input, Inputs, Look, Moment, Waiting};
 pub use monitor::{Change, Monitor};
 pub use pipeline::Rhythm;

@@ -116,7 +116,7 @@ pub(crate) enum Command {
     Loadtest(weir_loadtest::scenario::LoadtestArgs),
     /// Look at a cluster where Weir is installed: what is wrong, and everything that is known about it
     Doctor(crate::doctor::DoctorArgs),
-    /// Run in a cluster: make its nodes do what its pipelines say, and say in their status how they stand (being built)
+    /// Run in a cluster: make its nodes do what its pipelines say, and say in their status how they stand
     Operator(crate::operator::OperatorArgs),
     /// Run on a node of a cluster: do what the operator says, with what the API server knows of the node
     Node(crate::node::NodeArgs),
@@ -312,7 +312,7 @@ pub(crate) struct ProcessArgs {
     #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
     pub(crate) health_port: u16,
     /// Between two looks at how data flows through pipelines, which /health/pipelines on the health port shows: a trouble is
-    /// told after three to six of them, and its end after five to nine
+    /// told within six of them, and its end after five to nine
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_positive_duration)]
     pub(crate) look_every: Duration,
     /// Memory budget, for example 512MiB: the process stays under it plus 32 MB [default: 75 % of the cgroup's limit, else 512MiB]

@@ -32,6 +32,7 @@ use crate::handover::{self, Predecessor, Successor};
 use crate::health::{self, HealthOfPipelines, Verdicts};
 use crate::host::{self, Host, News, Place, Reading};
 use crate::limits;
+use crate::page::{self, Past};
 use crate::runtime_metrics::RuntimeMetrics;
 use crate::scraping::MetricAgent;
 use crate::security;
@@ -114,8 +115,8 @@ struct Gateway<H> {
     /// OTLP ports of the process before this one.
     predecessor: Option<Predecessor>,
     probes: Option<Probes>,
-    /// Looks at how data flows.
-    looking: JoinHandle<()>,
+    /// Look at how data flows.
+    looking: [JoinHandle<()>; 2],
     /// The whole budget in bytes, for the log.
     memory: usize,
 }
@@ -130,7 +131,9 @@ impl<H: Host> Gateway<H> {
         let Loaded { plan, log_outputs, .. } = loaded;
         let mut settings = settings::of(&args, &plan)?;
         let verdicts = Verdicts::default();
+        let past = Past::within(settings.memory);
         settings.pages = host.pages(&verdicts);
+        settings.pages.extend(page::routes(&verdicts, &past));
         settings.health_pages.push(Route::new("/health/pipelines", HealthOfPipelines::of(&verdicts)));
         let board = Board::default();
         let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
@@ -140,6 +143,7 @@ impl<H: Host> Gateway<H> {
         let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
         let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone(), host.speaks());
         settings.admin.routes.push(Route::new("/targets", targets));
+        settings.admin.routes.extend(page::routes(&verdicts, &past));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
         let probes = entrance.answer_probes("starting").context("cannot answer probes")?;
@@ -156,7 +160,7 @@ impl<H: Host> Gateway<H> {
         let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
-        let looking = health::watch(engine.view(), args.look_every, verdicts);
+        let looking = [health::watch(engine.view(), args.look_every, verdicts), past.record(engine.view())];
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
         metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
         runtime_metrics.make_for(&plan, state, &engine.inlet());
@@ -246,9 +250,11 @@ impl<H: Host> Gateway<H> {
         drain_backlog: bool,
         hurry: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
-        // It sees what keeps the data directory.
-        self.looking.abort();
-        let _ = self.looking.await;
+        // They see what keeps the data directory.
+        for looks in self.looking {
+            looks.abort();
+            let _ = looks.await;
+        }
         // What is read already is waited for, as it is for clients.
         let hurry = hurry.shared();
         if drain_backlog {

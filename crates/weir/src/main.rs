@@ -25,6 +25,7 @@ mod logs;
 mod node;
 mod operator;
 mod own;
+mod page;
 mod preview;
 mod proxy;
 mod run;

@@ -194,7 +194,7 @@ pub(crate) fn run(args: OperatorArgs) -> anyhow::Result<ExitCode> {
 async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     tokio::spawn(allocator::tidy());
-    // Each Secret that is watched takes a connection.
+    // Watches share connections, and there may be many.
     limits::raise_file_limit();
     let client = weir_kubernetes::client(args.kubeconfig.as_deref()).await?;
     let name = args.pod_name.clone();

@@ -47,8 +47,9 @@ fn all(seen: &Examination, out: &mut String) -> fmt::Result {
     none(out, seen.pods.is_empty())?;
     head(out, "Certificates that pipelines refer to")?;
     for certificate in &seen.certificates {
-        let left = certificate.ends.duration_since(seen.now).map_or(0, |left| left.as_secs() / 86_400);
-        writeln!(out, "{}: {}, {left} days left", certificate.what, certificate.subject)?;
+        let left = certificate.ends.duration_since(seen.now);
+        let left = left.map_or_else(|_| "expired".to_owned(), |left| format!("{} days left", left.as_secs() / 86_400));
+        writeln!(out, "{}: {}, {left}", certificate.what, certificate.subject)?;
     }
     none(out, seen.certificates.is_empty())?;
     head(out, "Warnings among events")?;

@@ -19,6 +19,8 @@ pub(super) struct Cluster {
     statuses: BTreeMap<Key, ResourceStatus>,
     /// Kinds of which all objects are known.
     listed: BTreeSet<&'static str>,
+    /// Kinds without which the picture is not complete; `None` while this process does not lead.
+    wanted: Option<Vec<&'static str>>,
 }
 
 impl Cluster {
@@ -53,9 +55,14 @@ impl Cluster {
         self.listed.insert(kind);
     }
 
-    /// Whether all objects of these kinds are known.
-    pub(super) fn is_complete(&self, mut kinds: impl Iterator<Item = &'static str>) -> bool {
-        kinds.all(|kind| self.listed.contains(kind))
+    /// Nothing is known yet, and these kinds are wanted.
+    pub(super) fn of_wanted(wanted: Vec<&'static str>) -> Self {
+        Self { wanted: Some(wanted), ..Self::default() }
+    }
+
+    /// Whether all objects of the kinds that are wanted are known.
+    pub(super) fn is_complete(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.iter().all(|kind| self.listed.contains(kind)))
     }
 
     pub(super) fn count(&self, kind: &str) -> usize {
@@ -140,8 +147,11 @@ mod tests {
         assert_eq!(service, Some(1));
         assert_eq!((statuses.len(), statuses[0].resource.as_str()), (1, "tracepipelines"));
         assert_eq!(statuses[0].conditions[0].kind, "Healthy");
-        assert!(cluster.is_complete(["Service", "Deployment"].into_iter()));
-        assert!(!cluster.is_complete(["Pod"].into_iter()));
+        assert!(!cluster.is_complete(), "nobody leads");
+        cluster.wanted = Some(vec!["Service", "Deployment"]);
+        assert!(cluster.is_complete());
+        cluster.wanted = Some(vec!["Service", "Pod"]);
+        assert!(!cluster.is_complete());
         cluster.remove(&key("Deployment", &deployment(3)));
         cluster.replace("TracePipeline", &[]);
         assert_eq!((cluster.state().objects.len(), cluster.state().statuses.len()), (1, 0));

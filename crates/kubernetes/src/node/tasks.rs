@@ -245,9 +245,9 @@ impl Watcher {
             self.shared.is_complete.store(false, Ordering::Release);
             if leadership.leads() {
                 let all = watched_by_leader(&kinds, statuses, &namespace);
-                let names: Vec<_> = all.iter().map(|(what, _)| what.kind).collect();
+                *self.shared.cluster() = Cluster::of_wanted(all.iter().map(|(what, _)| what.kind).collect());
                 for (what, purpose) in all {
-                    tasks.spawn(self.clone().state(what, purpose, names.clone()));
+                    tasks.spawn(self.clone().state(what, purpose));
                 }
             }
             tokio::select! {
@@ -261,8 +261,8 @@ impl Watcher {
         }
     }
 
-    /// Objects of a kind, for metrics. `all`: the kinds without which the picture is not complete.
-    async fn state(self, what: Watched, purpose: Purpose, all: Vec<&'static str>) {
+    /// Objects of a kind, for metrics.
+    async fn state(self, what: Watched, purpose: Purpose) {
         let (shared, kind, api_version) = (Arc::clone(&self.shared), what.kind, what.api_version);
         let document = |mut object: Value| keep::document(api_version, kind, &mut object, purpose).document;
         self.follow(what, Scope::Cluster, document, |change| {
@@ -272,8 +272,9 @@ impl Watcher {
                 Change::Set(document) => cluster.set(kind, &document),
                 Change::Gone(document) => cluster.remove(&key(kind, &document)),
             }
+            let is_complete = cluster.is_complete();
             drop(cluster);
-            if all_listed(&shared, &all) {
+            if is_complete {
                 shared.changed[1].notify_one();
             }
         })
@@ -288,10 +289,6 @@ fn watched_by_leader(kinds: &BTreeSet<Kind>, statuses: bool, namespace: &str) ->
         what => (what, Purpose::Status),
     });
     kinds.iter().map(|kind| (Watched::all(*kind), Purpose::State)).chain(ours).collect()
-}
-
-fn all_listed(shared: &Shared, all: &[&'static str]) -> bool {
-    shared.cluster().is_complete(all.iter().copied())
 }
 
 /// Whether an object of the whole cluster matters on this node. Of what is behind services, only what is here does.
@@ -370,9 +367,9 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
     }
 }
 
-/// Nothing where this process does not lead. `nodes`: this one, of which the capacity is needed.
+/// Nothing where this process does not lead, or does not know all that is wanted. `nodes`: this one, of which the capacity is needed.
 async fn state_of_cluster(shared: &Arc<Shared>, nodes: Vec<ClusterObject>) -> Option<Arc<ClusterState>> {
-    if !shared.leadership.leads() {
+    if !shared.leadership.leads() || !shared.cluster().is_complete() {
         return None;
     }
     let shared = Arc::clone(shared);

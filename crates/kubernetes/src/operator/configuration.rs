@@ -34,6 +34,8 @@ pub(crate) struct Part {
     pub(crate) pipeline: Value,
     /// Secrets with the keys that it refers to.
     pub(crate) secrets: Vec<Value>,
+    /// Whether it is as nodes have it, and the cluster may have other values of the Secrets by now.
+    pub(crate) is_old: bool,
 }
 
 /// A configuration as nodes get it.
@@ -110,8 +112,10 @@ struct List<'a> {
 }
 
 /// The text with all documents in one order, and how many they are. A Secret that several pipelines refer to is there
-/// once, with all their keys.
+/// once, with all their keys, as the cluster has them if anybody knows that.
 fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) -> (String, usize) {
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_by_key(|part| part.is_old);
     let mut pipelines: Vec<&Value> = Vec::new();
     let mut secrets: BTreeMap<(&str, &str), Value> = BTreeMap::new();
     for part in parts {
@@ -131,9 +135,12 @@ fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) ->
     (serde_json::to_string(&list).expect("documents are JSON"), documents)
 }
 
+/// What is known stays.
 fn merge(known: &mut Value, secret: &Value) {
     let (Some(known), Some(more)) = (known["data"].as_object_mut(), secret["data"].as_object()) else { return };
-    known.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
+    for (key, value) in more {
+        known.entry(key.clone()).or_insert_with(|| value.clone());
+    }
 }
 
 /// Without a time, so that equal texts are packed to equal bytes.
@@ -175,12 +182,12 @@ impl<'a> Previous<'a> {
                 && references.contains_key(&SecretName { namespace, name: name(item).to_owned() })
         };
         let secrets = self.items().iter().filter(is_wanted).cloned().collect();
-        Some(Part { pipeline, secrets })
+        Some(Part { pipeline, secrets, is_old: true })
     }
 
-    /// Whether nodes have this document of a pipeline.
-    pub(crate) fn has(&self, pipeline: &Value) -> bool {
-        self.items().contains(pipeline)
+    /// Whether nodes have a pipeline, whatever it says.
+    pub(crate) fn has(&self, kind: &str, pipeline: &str) -> bool {
+        self.items().iter().any(|item| at(item, "/kind") == Some(kind) && name(item) == pipeline)
     }
 
     /// Whether nothing is known of what nodes have.

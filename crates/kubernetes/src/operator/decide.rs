@@ -92,6 +92,10 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
         })
         .collect();
     let look_again = judge.again;
+    // What goes on as it was may refer to others.
+    let old = candidates.iter().filter_map(|candidate| candidate.part.as_ref()).filter(|part| part.is_old);
+    let secrets: BTreeSet<_> =
+        secrets.into_iter().chain(old.flat_map(|part| references::of(&part.pipeline).into_keys())).collect();
     let configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
     let is_idle = candidates.iter().all(|candidate| candidate.part.is_none());
 
@@ -159,10 +163,7 @@ impl<'a> Judge<'a, '_> {
         let secrets = match self.secrets(&references) {
             Ok(Some(secrets)) => secrets,
             Ok(None) => return self.kept(id, object),
-            Err(problem) => {
-                let verdict = Some(refused(problem));
-                return Candidate { verdict, part: None, ..self.kept(id, object) };
-            }
+            Err(problem) => return self.last_good(id, object, refused(problem)),
         };
         if let Err(problem) = limits::of_values(&secrets) {
             return self.last_good(id, object, refused(problem));
@@ -173,17 +174,43 @@ impl<'a> Judge<'a, '_> {
         if !verdict.runs {
             return self.last_good(id, object, verdict);
         }
-        let part = Some(Part { pipeline, secrets });
+        let part = Some(Part { pipeline, secrets, is_old: false });
         Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part }
     }
 
-    /// OPERATOR-2: a pipeline that is wrong. It goes on as nodes have it, if they do, unless somebody took a Secret away
-    /// from it (docs/decisions/024-a-pipeline-that-becomes-wrong.md).
-    fn last_good(&self, id: &'a PipelineId, object: &'a Value, verdict: Verdict) -> Candidate<'a> {
-        let is_withdrawn = verdict.finding.as_ref().is_some_and(Finding::is_withdrawal);
-        let part = if is_withdrawn { None } else { self.previous.part(kind_of(id.signal).1, &id.name) };
+    /// OPERATOR-2: a pipeline that is wrong. It goes on as nodes have it, if they do
+    /// (docs/decisions/024-a-pipeline-that-becomes-wrong.md).
+    fn last_good(&mut self, id: &'a PipelineId, object: &'a Value, verdict: Verdict) -> Candidate<'a> {
+        let part = self.as_it_was(id);
         let needs = Needs::of(id.signal, part.as_ref().map_or(object, |part| &part.pipeline));
         Candidate { id, object, needs, verdict: Some(verdict), part }
+    }
+
+    /// What nodes have of a pipeline, with values of Secrets as they are now. Nothing if that would not be right any more, or
+    /// if somebody took a Secret away from it.
+    fn as_it_was(&mut self, id: &PipelineId) -> Option<Part> {
+        let Part { pipeline, secrets: known, .. } = self.previous.part(kind_of(id.signal).1, &id.name)?;
+        let mut secrets = Vec::new();
+        for (secret, keys) in references::of(&pipeline) {
+            let SecretName { namespace, name } = &secret;
+            match self.picture.secrets.get(&secret) {
+                Some(SecretState::Present(values)) => {
+                    let wanted = values.iter().filter(|(key, _)| keys.contains(*key));
+                    secrets.push(verdict::secret(namespace, name, wanted));
+                }
+                Some(SecretState::Missing(Some(since))) if self.now < *since + IDLE => {
+                    self.again = self.again.into_iter().chain([*since + IDLE]).min();
+                    secrets.extend(known.iter().filter(|of| is_secret(of, &secret)).cloned());
+                }
+                Some(SecretState::Missing(_)) => return None,
+                Some(SecretState::Unreadable(_)) | None => {
+                    secrets.extend(known.iter().filter(|of| is_secret(of, &secret)).cloned());
+                }
+            }
+        }
+        let documents = self.telemetry.document.iter().chain([&pipeline]).chain(&secrets);
+        let runs = self.verdicts.of_last_good(id, &documents.collect::<Vec<_>>(), self.now).runs;
+        runs.then_some(Part { pipeline, secrets, is_old: true })
     }
 
     /// The referenced Secrets with the referenced keys. Nothing if one was not looked up yet; an error if one cannot be.
@@ -212,6 +239,10 @@ impl<'a> Judge<'a, '_> {
     }
 }
 
+fn is_secret(document: &Value, secret: &SecretName) -> bool {
+    text(document, "/metadata/namespace") == Some(&secret.namespace) && name(document) == secret.name
+}
+
 /// What nodes get. Pipelines for which there is no room lose their part, and say so: those that nodes have go first, then the
 /// oldest.
 fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mut [Candidate<'_>]) -> Configuration {
@@ -223,7 +254,7 @@ fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mu
     }
     order.sort_by_cached_key(|index| {
         let Candidate { id, object, part, .. } = &candidates[*index];
-        let is_new = part.as_ref().is_none_or(|part| !previous.has(&part.pipeline));
+        let is_new = part.is_none() || !previous.has(kind_of(id.signal).1, &id.name);
         (is_new, text(object, "/metadata/creationTimestamp").map(str::to_owned), (*id).clone())
     });
     let (configuration, fit) = Configuration::new(telemetry, &parts(&order));
@@ -307,8 +338,7 @@ impl Decision {
     ) {
         let health: BTreeMap<_, _> =
             Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture, now))).collect();
-        let kept: &[&str] =
-            if picture.refused.contains_key(&configuration::key(&options.namespace)) { &pipeline::KINDS } else { &[] };
+        let is_written = !picture.refused.contains_key(&configuration::key(&options.namespace));
         let mut said = BTreeMap::new();
         for candidate in candidates {
             let Candidate { id, object, needs, verdict: Some(verdict), part } = candidate else { continue };
@@ -318,13 +348,14 @@ impl Decision {
                 needs: *needs,
                 runs: part.is_some(),
                 is_right: verdict.runs,
-                is_written: kept.is_empty(),
+                is_written,
                 finding: verdict.finding.as_ref(),
                 gateway: &health[&layout.gateway],
                 agent: &health[&agent],
                 flow: picture.flow.get(*id),
                 delivers: picture.delivering.contains(*id),
                 probing: [layout.gateway, agent].map(|part| picture.probing.get(&part).copied().unwrap_or_default()),
+                is_told_of_flow: condition::has(object, pipeline::FLOW),
             }
             .conditions();
             let mut status = json!({});
@@ -332,7 +363,7 @@ impl Decision {
                 status["unsupportedMode"] = verdict.unsupported_mode.into();
             }
             let key = ObjectKey::cluster(kind_of(id.signal), id.name.as_str());
-            status["conditions"] = condition::written(object, &conditions, kept, now);
+            status["conditions"] = condition::written(object, &conditions, &pipeline::KINDS, now);
             self.say(key, object, &conditions, status);
             said.insert((*id).clone(), conditions);
         }

@@ -20,7 +20,7 @@ const MAX_VALUES_BYTES: usize = 256 << 10;
 pub(crate) const TOO_LARGE: &str = "tooLarge";
 /// Secrets that one pipeline refers to.
 const MAX_REFERENCES: usize = 64;
-/// Secrets that are watched: each takes a connection to the API server.
+/// Secrets that are watched: fifty of them share a connection to the API server.
 const MAX_SECRETS: usize = 1500;
 /// What nodes have without a limit, as `weir run` has it.
 const MEMORY_WITHOUT_LIMIT: usize = 512 << 20;

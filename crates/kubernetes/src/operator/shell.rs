@@ -38,7 +38,7 @@ pub struct Ports {
 /// Runs until `stop` resolves. `name`: what identifies this process for people.
 ///
 /// # Errors
-/// When a port cannot be had.
+/// When a port cannot be had, or a task ends by itself.
 pub async fn run(
     client: Client,
     options: Options,
@@ -62,15 +62,16 @@ pub async fn run(
     let writer = Writer::new(client.clone(), leadership.clone(), identity);
     tasks.spawn(Reconciler::new(client, options, set_log_level, world, (leadership, writer)).run());
 
-    tokio::select! {
-        () = stop => {}
+    let result = tokio::select! {
+        () = stop => Ok(()),
         Some(ended) = tasks.join_next() => {
             tracing::error!(?ended, "a task of the operator ended: this is a bug in weir, please report it");
+            Err(std::io::Error::other("a task of the operator ended"))
         }
-    }
+    };
     // Nothing is written any more when the Lease is given back.
     tasks.shutdown().await;
     drop(halt);
     drop(campaign.await);
-    Ok(())
+    result
 }

@@ -45,11 +45,6 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// Whether what the pipeline needs was taken away from it.
-    pub(crate) fn is_withdrawal(&self) -> bool {
-        self.reason == Reason::ReferencedSecretMissing.name()
-    }
-
     /// Whether all is well until a day that is told.
     pub(crate) fn is_of_later(&self) -> bool {
         self.reason == Reason::TlsCertificateAboutToExpire.name()
@@ -112,33 +107,49 @@ impl Needs {
 
 /// Verdicts that are still true.
 #[derive(Default)]
-pub(crate) struct Verdicts(BTreeMap<PipelineId, ([u8; 32], SystemTime, Verdict)>);
+pub(crate) struct Verdicts {
+    now: Judged,
+    last_good: Judged,
+}
+
+/// By what was judged, and when.
+type Judged = BTreeMap<PipelineId, ([u8; 32], SystemTime, Verdict)>;
 
 impl Verdicts {
     /// The verdict on documents: a pipeline, and what it needs.
     pub(crate) fn of(&mut self, id: &PipelineId, documents: &[&Value], now: SystemTime) -> Verdict {
-        let text = list(documents);
-        let fingerprint: [u8; 32] = Sha256::digest(text.as_bytes()).into();
-        if let Some((known, judged, verdict)) = self.0.get(id)
-            && *known == fingerprint
-            && now.duration_since(*judged).is_ok_and(|age| age < LASTS)
-        {
-            return verdict.clone();
-        }
-        let verdict = judge(text, now);
-        self.0.insert(id.clone(), (fingerprint, now, verdict.clone()));
-        verdict
+        known(&mut self.now, id, documents, now)
+    }
+
+    /// The same of a pipeline as it was when it was right, while it is not.
+    pub(crate) fn of_last_good(&mut self, id: &PipelineId, documents: &[&Value], now: SystemTime) -> Verdict {
+        known(&mut self.last_good, id, documents, now)
     }
 
     /// Forgets those that are gone.
     pub(crate) fn keep(&mut self, is_there: impl Fn(&PipelineId) -> bool) {
-        self.0.retain(|id, _| is_there(id));
+        self.now.retain(|id, _| is_there(id));
+        self.last_good.retain(|id, _| is_there(id));
     }
 
     /// When the first of them is too old.
     pub(crate) fn next(&self) -> Option<SystemTime> {
-        self.0.values().map(|(_, judged, _)| *judged + LASTS).min()
+        self.now.values().map(|(_, judged, _)| *judged + LASTS).min()
     }
+}
+
+fn known(all: &mut Judged, id: &PipelineId, documents: &[&Value], now: SystemTime) -> Verdict {
+    let text = list(documents);
+    let fingerprint: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    if let Some((known, judged, verdict)) = all.get(id)
+        && *known == fingerprint
+        && now.duration_since(*judged).is_ok_and(|age| age < LASTS)
+    {
+        return verdict.clone();
+    }
+    let verdict = judge(text, now);
+    all.insert(id.clone(), (fingerprint, now, verdict.clone()));
+    verdict
 }
 
 /// What is wrong with documents that belong to no pipeline, such as a Telemetry.

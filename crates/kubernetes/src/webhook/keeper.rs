@@ -187,7 +187,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let of_one = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let is_change = |event: &watcher::Event<_>| !matches!(event, watcher::Event::Init | watcher::Event::InitDone);
+    // With the end of a list, also of what was deleted while nobody watched.
+    let is_change = |event: &watcher::Event<_>| !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_));
     let changes = watcher(api, of_one).default_backoff();
     changes.filter_map(move |event| std::future::ready(event.ok().filter(is_change).map(drop))).boxed()
 }

@@ -74,6 +74,8 @@ struct Server {
     memory: Arc<Semaphore>,
     /// Of what is made of them, in KiB.
     work: Arc<Semaphore>,
+    /// Large ones are read one after the other: two of which each has half would wait for each other.
+    large: Semaphore,
 }
 
 /// Serves until it is told to stop, and finishes what it has begun.
@@ -88,7 +90,13 @@ pub(super) async fn serve(
     let mut config = versions.with_no_client_auth().with_cert_resolver(webhook);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let [memory, work] = [MAX_BYTES_AT_ONCE, MAX_WORK_AT_ONCE].map(|bytes| Arc::new(Semaphore::new(kib(bytes))));
-    let server = Arc::new(Server { acceptor: TlsAcceptor::from(Arc::new(config)), pending, memory, work });
+    let server = Arc::new(Server {
+        acceptor: TlsAcceptor::from(Arc::new(config)),
+        pending,
+        memory,
+        work,
+        large: Semaphore::new(1),
+    });
     let (crowd, graceful) = (Crowd::new(MAX_CONNECTIONS), GracefulShutdown::new());
     tokio::pin!(stop);
     loop {
@@ -202,6 +210,10 @@ impl Server {
         if declared > limit {
             return Err(too_large());
         }
+        let _turn = match declared {
+            small if small <= MAX_REVIEW_BYTES => None,
+            _ => self.large.acquire().await.ok(),
+        };
         let reading = timeout(BODY_TIMEOUT, self.read(request.into_body(), declared));
         let read = reading.await.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the body took too long".to_owned()))?;
         let (body, memory) = read.map_err(|_| too_large())?;

@@ -37,7 +37,7 @@ const BATCH: &str = "50";
 const LOOK: Duration = Duration::from_millis(500);
 /// A trouble has to be told within this time, and its end.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
-const OVER_WITHIN: Duration = Duration::from_secs(60);
+const OVER_WITHIN: Duration = Duration::from_secs(45);
 /// What has no end by then is not waited for.
 const GIVEN_UP: Duration = Duration::from_secs(120);
 /// After a trouble, everything is well for so long.

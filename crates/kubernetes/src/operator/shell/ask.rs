@@ -29,11 +29,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 64;
 
 /// Asks all nodes in rounds, while this process leads.
-pub(super) async fn every_node(world: Arc<World>, leadership: Leadership, options: Arc<Options>) {
+pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, options: Arc<Options>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            // Whoever begins to lead has to know at once.
+            () = leadership.changed() => {}
+        }
         // Whoever does not lead may be asked what pods say.
         if !leadership.leads() && options.pending.is_none() {
             continue;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::api::{Trouble, api_of, request};
 use super::apply::Writer;
 use super::secrets::Secrets;
-use super::world::World;
+use super::world::{Seen, World};
 use crate::lease::Leadership;
 use crate::operator::configuration::{self, Configuration};
 use crate::operator::decide::{Decision, decide};
@@ -125,6 +125,9 @@ impl Reconciler {
     fn begin(&mut self) {
         self.writer.forget();
         (self.previous, self.idle_since, self.is_swept) = (None, None, false);
+        self.refused.clear();
+        // What nodes said to this process in an earlier time is not true any more.
+        self.world.look(Seen::forget_answers);
     }
 
     /// Looks, decides and writes. Returns when to do so again if nothing changes.

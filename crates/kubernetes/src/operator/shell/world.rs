@@ -153,6 +153,12 @@ impl Seen {
         self.workloads.insert(workload, status.after(before, SystemTime::now()));
     }
 
+    /// As if nobody had been asked.
+    pub(super) fn forget_answers(&mut self) {
+        self.answers.clear();
+        self.said = Said::default();
+    }
+
     /// Takes the answers of one round. Returns whether they say anything else than those before.
     pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
         let Self { said, pods, .. } = self;

@@ -98,6 +98,11 @@ pub(crate) fn events(about: &ObjectKey, object: &Value, conditions: &[Condition]
     changed.map(event).collect()
 }
 
+/// Whether an object has a condition of a kind.
+pub(crate) fn has(object: &Value, kind: &str) -> bool {
+    found(object, kind).is_some()
+}
+
 fn found<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     conditions.iter().find(|condition| text(condition, "/type") == Some(kind))

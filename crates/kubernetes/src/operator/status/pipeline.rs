@@ -39,6 +39,8 @@ pub(crate) struct Standings<'a> {
     pub(crate) delivers: bool,
     /// Which pods say how they are, of the gateway and of the agent.
     pub(crate) probing: [Probing; 2],
+    /// Whether the status says how data flows. Whoever leads anew has asked nobody yet, and that stays true meanwhile.
+    pub(crate) is_told_of_flow: bool,
 }
 
 impl Standings<'_> {
@@ -55,7 +57,7 @@ impl Standings<'_> {
         if self.signal != Signal::Traces {
             conditions.push(self.agent());
         }
-        conditions.push(self.flow());
+        conditions.extend(self.flow());
         conditions
     }
 
@@ -128,7 +130,8 @@ impl Standings<'_> {
         self.finding.is_some_and(Finding::is_of_later)
     }
 
-    fn flow(&self) -> Condition {
+    /// Nothing if what was said before stays.
+    fn flow(&self) -> Option<Condition> {
         let (items, kind) = (items_of(self.signal), self.kind());
         let (of_agent, part) = self.part();
         let by_part = |of_gateway, reason| if of_agent { reason } else { of_gateway };
@@ -137,19 +140,22 @@ impl Standings<'_> {
                 "No {items} delivered to backend because {kind} specification is not applied to the \
                  configuration of {part}. Check the 'ConfigurationGenerated' condition for more details"
             );
-            return Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message);
+            return Some(Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message));
         }
         // A certificate that has expired, which may matter to the backend or not.
         if let Some(finding) = self.finding.filter(|_| self.is_right && !self.is_of_later() && !self.delivers) {
             let message = format!("No {items} delivered to backend: {}", finding.message);
-            return Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message);
+            return Some(Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message));
         }
         if let Some((found, of_agent)) = self.flow.and_then(|flow| self.first(flow)) {
-            return self.trouble(found, of_agent);
+            return Some(self.trouble(found, of_agent));
         }
         let [of_gateway, of_collector] = self.probing;
         let Probing { answer, silent } = if of_agent { of_collector } else { of_gateway };
         let all = answer + silent;
+        if all == 0 && self.is_told_of_flow {
+            return None;
+        }
         if silent >= answer {
             let reason = by_part("GatewayProbingFailed", "AgentProbingFailed");
             let who = match all {
@@ -157,13 +163,14 @@ impl Standings<'_> {
                 all => format!("{silent} of {all} Pods do not answer"),
             };
             let message = format!("Could not determine the health of the telemetry flow because {who}");
-            return Condition::new(FLOW, Met::Unknown, reason, message);
+            return Some(Condition::new(FLOW, Met::Unknown, reason, message));
         }
         let but = match silent {
             0 => String::new(),
             silent => format!("; {silent} of {all} Pods do not answer"),
         };
-        Condition::new(FLOW, Met::True, "FlowHealthy", format!("No problems detected in the telemetry flow{but}"))
+        let message = format!("No problems detected in the telemetry flow{but}");
+        Some(Condition::new(FLOW, Met::True, "FlowHealthy", message))
     }
 
     /// The trouble that counts, as the published order has it, and whether it is the agent's.

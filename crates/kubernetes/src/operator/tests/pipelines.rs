@@ -490,13 +490,13 @@ fn a_pipeline_that_becomes_wrong_goes_on_as_it_was() {
     assert!(message.ends_with("; the nodes go on with the last specification that was right"), "{message}");
     assert_eq!(brief(&decision, "shop", "GatewayHealthy"), "True GatewayReady");
     assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), "True FlowHealthy");
+    // The name of a Secret may be wrong as well.
     let reference = json!({ "valueFrom": { "secretKeyRef": { "name": "gone", "namespace": "shop", "key": "a" } } });
-    let withdrawn = json!({ "output": { "otlp": { "endpoint": reference } } });
-    cluster.pipeline(Signal::Traces, "shop", withdrawn).state("gone", SecretState::Missing(None));
+    let missing = json!({ "output": { "otlp": { "endpoint": reference } } });
+    cluster.pipeline(Signal::Traces, "shop", missing).state("gone", SecretState::Missing(None));
     let decision = cluster.settle();
-    assert_eq!(configured(&decision), Vec::<String>::new());
+    assert_eq!(configured(&decision), ["shop"]);
     assert_eq!(brief(&decision, "shop", "ConfigurationGenerated"), "False ReferencedSecretMissing");
-    assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), "False ConfigurationNotGenerated");
 }
 
 /// The API server refuses to write what nodes are to have.
@@ -535,6 +535,12 @@ fn an_expired_certificate_is_no_trouble_while_data_is_delivered() {
 
 #[test]
 fn nodes_that_do_not_answer_are_told() {
+    // Whoever leads anew has asked nobody yet: what was said stays.
+    let mut anew = Cluster::new();
+    anew.trace("shop").settle();
+    anew.picture.probing.clear();
+    anew.trace("other").pipeline(Signal::Traces, "shop", json!({ "output": otlp("http://other:4317") }));
+    assert_eq!(brief(&anew.decide(), "other", "TelemetryFlowHealthy"), "Unknown GatewayProbingFailed");
     let mut cluster = Cluster::new();
     cluster.trace("shop");
     let mut flow = |answer, silent| {
@@ -549,4 +555,37 @@ fn nodes_that_do_not_answer_are_told() {
     let (said, message) = flow(1, 99);
     assert_eq!(said, "Unknown GatewayProbingFailed");
     assert!(message.ends_with("because 99 of 100 Pods do not answer"), "{message}");
+}
+
+/// Two pipelines share a Secret: whatever one of them is like, the other has the values of now.
+#[test]
+fn a_pipeline_that_goes_on_as_it_was_does_not_bring_old_values_back() {
+    let mut cluster = Cluster::new();
+    let reference =
+        |key: &str| json!({ "valueFrom": { "secretKeyRef": { "name": "shared", "namespace": "shop", "key": key } } });
+    let spec = |more: Value| {
+        let mut spec = json!({ "output": { "otlp": { "endpoint": reference("endpoint") } } });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    cluster.secret("shared", &[("endpoint", "http://old:4317")]);
+    cluster.pipeline(Signal::Traces, "a-right", spec(json!({})));
+    cluster.pipeline(Signal::Traces, "b-wrong", spec(json!({}))).settle();
+    let wrong = json!({ "transform": [{ "statements": ["set(span.name"] }] });
+    cluster.pipeline(Signal::Traces, "b-wrong", spec(wrong)).settle();
+    cluster.secret("shared", &[("endpoint", "http://new:4317")]);
+    let decision = cluster.settle();
+    assert_eq!(configured(&decision), ["a-right", "b-wrong"]);
+    let texts = documents(&decision).iter().map(Value::to_string).collect::<String>();
+    let [old, new] = ["http://old:4317", "http://new:4317"].map(|value| BASE64_STANDARD.encode(value));
+    assert!(texts.contains(&new) && !texts.contains(&old), "{texts}");
+    // And it ends with the Secret, although its new specification refers to none.
+    cluster.pipeline(Signal::Traces, "b-wrong", json!({ "output": otlp("nowhere") }));
+    let decision = cluster.settle();
+    assert!(decision.secrets.iter().any(|secret| secret.name == "shared"));
+    assert_eq!(configured(&decision), ["a-right", "b-wrong"]);
+    cluster.state("shared", SecretState::Missing(None));
+    let decision = cluster.settle();
+    assert_eq!(configured(&decision), Vec::<String>::new());
+    assert_eq!(brief(&decision, "b-wrong", "TelemetryFlowHealthy"), "False ConfigurationNotGenerated");
 }

@@ -1,0 +1,73 @@
+//! The page: how data flows, for people. Static files and what they ask, beside the metrics and on the admin port.
+//!
+//! Beside the metrics it shows numbers, names and words of backends, and no telemetry. On the admin port, which has a token or
+//! listens on this machine alone, the same page finds `/rejected`, `/logs` and `/targets` as well, and shows them.
+
+mod now;
+mod past;
+
+use std::io::Write as _;
+
+use http::StatusCode;
+use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Route, Shown};
+
+use crate::health::{HealthOfPipelines, Verdicts};
+use now::Now;
+pub(crate) use past::Past;
+
+/// What a browser gets: path, media type, content.
+const FILES: [(&str, &str, &str); 3] = [
+    ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
+    ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
+    ("/page.js", "text/javascript; charset=utf-8", include_str!("../page/page.js")),
+];
+
+/// Everything of the page. Of the last route, which stands for every path, there is nothing but the first file.
+pub(crate) fn routes(verdicts: &Verdicts, past: &Past) -> Vec<Route> {
+    let api = [
+        Route::new("/api/now", Now),
+        Route::new("/api/history", past.clone()),
+        Route::new("/health/pipelines", HealthOfPipelines::of(verdicts)),
+    ];
+    let files =
+        FILES.iter().rev().map(|(path, content_type, content)| Route::new(path, File { path, content_type, content }));
+    api.into_iter().chain(files).collect()
+}
+
+/// A static file.
+#[derive(Debug)]
+struct File {
+    path: &'static str,
+    content_type: &'static str,
+    content: &'static str,
+}
+
+impl Page for File {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        if asked.path != self.path {
+            body.write_all(b"nothing is at this path; the page is at /, metrics are at /metrics\n").ok()?;
+            return Some(Shown { status: StatusCode::NOT_FOUND, content_type: "text/plain; charset=utf-8" });
+        }
+        body.write_all(self.content.as_bytes()).ok()?;
+        Some(Shown { status: StatusCode::OK, content_type: self.content_type })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_are_small() {
+        assert!(FILES.iter().map(|(.., content)| content.len()).sum::<usize>() < 200 << 10);
+    }
+
+    /// It works behind a port-forward, without a network.
+    #[test]
+    fn the_files_name_no_other_host() {
+        for (path, _, content) in FILES {
+            assert!(!content.contains("//cdn") && !content.contains("https://"), "{path}");
+        }
+    }
+}

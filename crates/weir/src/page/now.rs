@@ -1,0 +1,307 @@
+//! `/api/now`: everything on one screen, as JSON.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::view::{
+    BackendFigures, BacklogFigures, BookFigures, HistogramFigures, OrphanFigures, PartFigures, PipelineFigures,
+    RuleFigures, Snapshot,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Now;
+
+impl Page for Now {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let snapshot = asked.view.snapshot()?;
+        serde_json::to_writer(&mut *body, &Whole::of(&snapshot)).ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+/// Made of a snapshot as it is written: nothing of it is copied.
+#[derive(Serialize)]
+struct Whole<'a> {
+    version: &'static str,
+    unix_seconds: f64,
+    uptime_seconds: f64,
+    health: &'static str,
+    /// Clients that are connected.
+    connections: u64,
+    /// Items that no pipeline takes, by signal.
+    unclaimed: [u64; 3],
+    #[serde(serialize_with = "pipelines")]
+    pipelines: &'a [PipelineFigures],
+    #[serde(serialize_with = "orphans")]
+    orphans: &'a [OrphanFigures],
+    memory: Memory<'a>,
+    journal: Option<Journal>,
+    container_logs: Option<ContainerLogs>,
+    configuration: Configuration<'a>,
+    cpu_seconds: f64,
+    rss_bytes: u64,
+}
+
+impl<'a> Whole<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let Snapshot {
+            uptime, health, receivers, pipelines, orphans, memory, journal, sources, reloads, process, ..
+        } = snapshot;
+        let journal = journal.as_ref().map(|of| Journal {
+            disk_bytes: of.disk_bytes,
+            segments: of.segments,
+            failed: of.failed,
+            damaged_items: of.damaged_items,
+        });
+        let container_logs = sources.container_logs.as_ref().map(|of| ContainerLogs {
+            containers: of.containers,
+            stuck: of.stuck,
+            behind_bytes: of.bytes_behind,
+            behind_seconds: of.most_behind.as_secs_f64(),
+            lost_bytes: of.lost_bytes.iter().map(|(_, bytes)| bytes).sum(),
+        });
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+            uptime_seconds: uptime.as_secs_f64(),
+            health: health.as_str(),
+            connections: receivers.connections,
+            unclaimed: receivers.unclaimed,
+            pipelines,
+            orphans,
+            memory: Memory { total_bytes: memory.total, parts: &memory.parts },
+            journal,
+            container_logs,
+            configuration: Configuration { taken_up_at: reloads.last_success, error: reloads.error.as_deref() },
+            cpu_seconds: process.cpu_seconds,
+            rss_bytes: process.rss_bytes,
+        }
+    }
+}
+
+fn pipelines<S: Serializer>(all: &&[PipelineFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.iter().map(Line::of))
+}
+
+fn orphans<S: Serializer>(all: &&[OrphanFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.iter().map(|of| Orphan { pipeline: of.id.to_string(), books: Books::of(&of.books) }))
+}
+
+/// A pipeline, from where its data comes to where it goes.
+#[derive(Serialize)]
+struct Line<'a> {
+    pipeline: String,
+    signal: &'static str,
+    /// Whether clients push to it, and whether an agent collects for it.
+    pushed: bool,
+    collected: bool,
+    #[serde(serialize_with = "rules")]
+    rules: &'a [RuleFigures],
+    exporter: &'a str,
+    books: Books<'a>,
+    pending_bytes: u64,
+    oldest_seconds: f64,
+    in_flight: u64,
+    parked: u64,
+    concurrency_limit: u64,
+    retries: u64,
+    latency: Latency,
+    backend: Backend<'a>,
+    backlog: Option<Backlog>,
+    setup_failed: bool,
+}
+
+impl<'a> Line<'a> {
+    fn of(of: &'a PipelineFigures) -> Self {
+        Self {
+            pipeline: of.id.to_string(),
+            signal: of.id.signal.name(),
+            pushed: of.is_pushed_to,
+            collected: of.is_collected_for,
+            rules: &of.rules,
+            exporter: &of.exporter,
+            books: Books::of(&of.books),
+            pending_bytes: of.pending_bytes,
+            oldest_seconds: of.oldest_age.as_secs_f64(),
+            in_flight: of.in_flight,
+            parked: of.parked,
+            concurrency_limit: of.concurrency_limit,
+            retries: of.retries,
+            latency: Latency::of(&of.latency),
+            backend: Backend::of(&of.backend),
+            backlog: of.backlog.as_ref().map(Backlog::of),
+            setup_failed: of.setup_failed,
+        }
+    }
+}
+
+fn rules<S: Serializer>(all: &&[RuleFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.iter().map(|of| Rule {
+        kind: of.kind,
+        rule: of.rule,
+        line: of.line,
+        matches: of.matches,
+        errors: of.errors,
+        filtered: of.filtered,
+        cause: of.cause.as_deref(),
+    }))
+}
+
+/// A condition or statement.
+#[derive(Serialize)]
+struct Rule<'a> {
+    kind: &'static str,
+    rule: usize,
+    line: usize,
+    matches: u64,
+    errors: u64,
+    filtered: u64,
+    cause: Option<&'a str>,
+}
+
+/// A pipeline that is not in the plan any more, and owes something.
+#[derive(Serialize)]
+struct Orphan<'a> {
+    pipeline: String,
+    books: Books<'a>,
+}
+
+/// Items since the start.
+#[derive(Serialize)]
+struct Books<'a> {
+    accepted: u64,
+    recovered: u64,
+    delivered: u64,
+    filtered: &'a BTreeMap<&'static str, u64>,
+    dropped: &'a BTreeMap<&'static str, u64>,
+    rejected: &'a BTreeMap<String, u64>,
+    pending: u64,
+    waiting: u64,
+    withdrawn: u64,
+    /// What came in and is in none of the others: 0, or there is a bug.
+    difference: i64,
+    mismatches: u64,
+}
+
+impl<'a> Books<'a> {
+    fn of(of: &'a BookFigures) -> Self {
+        Self {
+            accepted: of.accepted,
+            recovered: of.recovered,
+            delivered: of.delivered,
+            filtered: &of.filtered,
+            dropped: &of.dropped,
+            rejected: &of.rejected,
+            pending: of.pending,
+            waiting: of.waiting,
+            withdrawn: of.withdrawn,
+            difference: of.difference(),
+            mismatches: of.mismatches,
+        }
+    }
+}
+
+/// Time from a request to the backend to its answer, since the start.
+#[derive(Serialize)]
+struct Latency {
+    requests: u64,
+    sum_seconds: f64,
+    /// Upper bounds in seconds, and requests up to each but not the one before; the last has no bound.
+    buckets: Vec<(Option<f64>, u64)>,
+}
+
+impl Latency {
+    fn of(of: &HistogramFigures) -> Self {
+        let bound = |bound: f64| bound.is_finite().then_some(bound);
+        let buckets = of.buckets.iter().map(|(seconds, count)| (bound(*seconds), *count)).collect();
+        Self { requests: of.count(), sum_seconds: of.sum, buckets }
+    }
+}
+
+/// How a backend stands, and its own words.
+#[derive(Serialize)]
+struct Backend<'a> {
+    state: &'static str,
+    code: &'a str,
+    message: &'a str,
+    lasts_seconds: f64,
+}
+
+impl<'a> Backend<'a> {
+    fn of(of: &'a BackendFigures) -> Self {
+        let BackendFigures { state, code, message, lasts } = of;
+        Self { state: state.as_str(), code, message, lasts_seconds: lasts.as_secs_f64() }
+    }
+}
+
+/// What the journal has for a pipeline.
+#[derive(Serialize)]
+struct Backlog {
+    items: u64,
+    bytes: u64,
+    limit_bytes: u64,
+    limit_seconds: f64,
+    oldest_seconds: f64,
+}
+
+impl Backlog {
+    fn of(of: &BacklogFigures) -> Self {
+        Self {
+            items: of.items,
+            bytes: of.bytes,
+            limit_bytes: of.limit_bytes,
+            limit_seconds: of.limit_age.as_secs_f64(),
+            oldest_seconds: of.oldest_age.as_secs_f64(),
+        }
+    }
+}
+
+/// The memory budget, by holder.
+#[derive(Serialize)]
+struct Memory<'a> {
+    total_bytes: usize,
+    #[serde(serialize_with = "parts")]
+    parts: &'a [PartFigures],
+}
+
+#[derive(Serialize)]
+struct Part {
+    holder: &'static str,
+    bytes: usize,
+    used_bytes: Option<usize>,
+}
+
+fn parts<S: Serializer>(all: &&[PartFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.iter().map(|of| Part { holder: of.holder, bytes: of.bytes, used_bytes: of.used }))
+}
+
+#[derive(Serialize)]
+struct Journal {
+    disk_bytes: u64,
+    segments: u64,
+    failed: bool,
+    damaged_items: u64,
+}
+
+#[derive(Serialize)]
+struct ContainerLogs {
+    containers: u64,
+    stuck: u64,
+    behind_bytes: u64,
+    behind_seconds: f64,
+    lost_bytes: u64,
+}
+
+/// The configuration that runs, and what is wrong with a newer one.
+#[derive(Serialize)]
+struct Configuration<'a> {
+    /// Seconds since the Unix epoch.
+    taken_up_at: u64,
+    error: Option<&'a str>,
+}

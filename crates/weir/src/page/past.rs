@@ -1,0 +1,124 @@
+//! `/api/history`: the last hour, in memory. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
+//! `?pipeline=traces/shop` leaves out all others.
+
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::view::{PipelineFigures, View};
+use weir_observe::{History, Point, Totals};
+use weir_plan::PipelineId;
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// One part in so many of the memory is for the past.
+const OF_MEMORY: usize = 256;
+
+/// What happened. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Past(Arc<Mutex<History>>);
+
+impl Past {
+    /// `memory`: the whole budget, in bytes.
+    pub(crate) fn within(memory: usize) -> Self {
+        Self(Arc::new(Mutex::new(History::new(memory / OF_MEMORY))))
+    }
+
+    /// Looks until it is aborted.
+    pub(crate) fn record(&self, view: View) -> JoinHandle<()> {
+        let past = self.clone();
+        tokio::spawn(async move {
+            let mut ticks = interval(EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                // Without memory for a snapshot, this second becomes a part of the next one.
+                let Some(snapshot) = view.snapshot() else { continue };
+                let all: Vec<_> = snapshot.pipelines.iter().map(|of| (of.id.clone(), totals(of))).collect();
+                drop(snapshot);
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                past.lock().record(now, &all);
+            }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, History> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn totals(of: &PipelineFigures) -> Totals {
+    let books = &of.books;
+    Totals {
+        accepted: books.accepted,
+        delivered: books.delivered,
+        lost: books.dropped.values().sum::<u64>() + books.rejected.values().sum::<u64>(),
+        pending: books.pending,
+    }
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    /// Seconds of a point.
+    step_seconds: u32,
+    /// When the newest points ended.
+    ends_unix_seconds: u64,
+    /// Pipelines for which there is no room.
+    left_out: usize,
+    #[serde(serialize_with = "lines")]
+    pipelines: Wanted<'a>,
+}
+
+struct Wanted<'a> {
+    history: &'a History,
+    pipeline: Option<&'a str>,
+    /// Points, the newest.
+    most: usize,
+}
+
+#[derive(Serialize)]
+struct Line {
+    pipeline: String,
+    /// Accepted, delivered, lost items of each point, and those that were pending at its end; the oldest first.
+    points: Vec<[u32; 4]>,
+}
+
+fn lines<S: Serializer>(wanted: &Wanted<'_>, to: S) -> Result<S::Ok, S::Error> {
+    let is_wanted = |id: &PipelineId| wanted.pipeline.is_none_or(|name| id.to_string() == name);
+    let lines = wanted.history.lines().filter(|(id, _)| is_wanted(id)).map(|(id, points)| {
+        let before = points.len().saturating_sub(wanted.most);
+        let numbers = |of: Point| [of.accepted, of.delivered, of.lost, of.pending];
+        Line { pipeline: id.to_string(), points: points.skip(before).map(numbers).collect() }
+    });
+    to.collect_seq(lines)
+}
+
+impl Page for Past {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let value = |key| pairs(asked.query).find(|(name, _)| *name == key).map(|(_, value)| value);
+        let history = self.lock();
+        let since = value("since").and_then(|since| since.parse::<u64>().ok());
+        let points = |since| history.ends().saturating_sub(since).div_ceil(u64::from(history.step()));
+        let most = since.map_or(usize::MAX, |since| usize::try_from(points(since)).unwrap_or(usize::MAX));
+        let shape = Shape {
+            step_seconds: history.step(),
+            ends_unix_seconds: history.ends(),
+            left_out: history.left_out(),
+            pipelines: Wanted { history: &history, pipeline: value("pipeline"), most },
+        };
+        serde_json::to_writer(&mut *body, &shape).ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+/// What stands in a query. Names of pipelines need no escapes.
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='))
+}
