@@ -171,9 +171,11 @@ impl<'a> Previous<'a> {
         self.items.get_or_init(|| unpack(self.packed).unwrap_or_default())
     }
 
-    /// The part of a pipeline, with all the Secrets that it refers to there.
-    pub(crate) fn part(&self, kind: &str, pipeline: &str) -> Option<Part> {
-        let is_it = |item: &&Value| at(item, "/kind") == Some(kind) && name(item) == pipeline;
+    /// The part of a pipeline, with all the Secrets that it refers to there. Nothing of one of the same name that was deleted.
+    pub(crate) fn part(&self, kind: &str, object: &Value) -> Option<Part> {
+        let uid = |of: &Value| at(of, "/metadata/uid").map(str::to_owned);
+        let is_same = |item: &Value| uid(item).is_none() || uid(item) == uid(object);
+        let is_it = |item: &&Value| at(item, "/kind") == Some(kind) && name(item) == name(object) && is_same(item);
         let pipeline = self.items().iter().find(is_it)?.clone();
         let references = references::of(&pipeline);
         let is_wanted = |item: &&Value| {

@@ -69,6 +69,8 @@ struct Candidate<'a> {
     verdict: Option<Verdict>,
     /// Its documents, if nodes get them.
     part: Option<Part>,
+    /// The port of the backend that these name.
+    port: Option<u16>,
 }
 
 /// Makes all decisions, each from what is given alone (OPERATOR-1).
@@ -152,9 +154,16 @@ struct Judge<'a, 'b> {
 
 impl<'a> Judge<'a, '_> {
     /// A pipeline that stays as nodes have it.
-    fn kept(&self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
-        let part = self.previous.part(kind_of(id.signal).1, &id.name);
-        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part }
+    fn kept(&mut self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
+        let part = self.previous.part(kind_of(id.signal).1, object);
+        let port = part.as_ref().and_then(|part| self.judged(id, part).port);
+        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part, port }
+    }
+
+    /// What is said of a part that nodes have.
+    fn judged(&mut self, id: &PipelineId, Part { pipeline, secrets, .. }: &Part) -> Verdict {
+        let documents = self.telemetry.document.iter().chain([pipeline]).chain(secrets);
+        self.verdicts.of_last_good(id, &documents.collect::<Vec<_>>(), self.now)
     }
 
     /// A pipeline as it is now. While a Secret was not looked up, or has gone a moment ago, nothing is known of it.
@@ -175,21 +184,22 @@ impl<'a> Judge<'a, '_> {
             return self.last_good(id, object, verdict);
         }
         let part = Some(Part { pipeline, secrets, is_old: false });
-        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part }
+        let port = verdict.port;
+        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part, port }
     }
 
     /// OPERATOR-2: a pipeline that is wrong. It goes on as nodes have it, if they do
     /// (docs/decisions/024-a-pipeline-that-becomes-wrong.md).
     fn last_good(&mut self, id: &'a PipelineId, object: &'a Value, verdict: Verdict) -> Candidate<'a> {
-        let part = self.as_it_was(id);
+        let (part, port) = self.as_it_was(id, object).unzip();
         let needs = Needs::of(id.signal, part.as_ref().map_or(object, |part| &part.pipeline));
-        Candidate { id, object, needs, verdict: Some(verdict), part }
+        Candidate { id, object, needs, verdict: Some(verdict), part, port: port.flatten() }
     }
 
     /// What nodes have of a pipeline, with values of Secrets as they are now. Nothing if that would not be right any more, or
     /// if somebody took a Secret away from it.
-    fn as_it_was(&mut self, id: &PipelineId) -> Option<Part> {
-        let Part { pipeline, secrets: known, .. } = self.previous.part(kind_of(id.signal).1, &id.name)?;
+    fn as_it_was(&mut self, id: &PipelineId, object: &Value) -> Option<(Part, Option<u16>)> {
+        let Part { pipeline, secrets: known, .. } = self.previous.part(kind_of(id.signal).1, object)?;
         let mut secrets = Vec::new();
         for (secret, keys) in references::of(&pipeline) {
             let SecretName { namespace, name } = &secret;
@@ -208,9 +218,9 @@ impl<'a> Judge<'a, '_> {
                 }
             }
         }
-        let documents = self.telemetry.document.iter().chain([&pipeline]).chain(&secrets);
-        let runs = self.verdicts.of_last_good(id, &documents.collect::<Vec<_>>(), self.now).runs;
-        runs.then_some(Part { pipeline, secrets, is_old: true })
+        let part = Part { pipeline, secrets, is_old: true };
+        let verdict = self.judged(id, &part);
+        verdict.runs.then_some((part, verdict.port))
     }
 
     /// The referenced Secrets with the referenced keys. Nothing if one was not looked up yet; an error if one cannot be.
@@ -304,7 +314,7 @@ impl Decision {
             needs,
             signals,
             layout,
-            ports: running().filter_map(|candidate| candidate.verdict.as_ref()?.port).collect(),
+            ports: running().filter_map(|candidate| candidate.port).collect(),
             istio: picture.apis.istio,
             coarse_kubelet_rights: picture.apis.coarse_kubelet_rights,
             owner: picture.telemetry.as_deref().filter(|telemetry| !is_being_deleted(telemetry)),
@@ -341,7 +351,7 @@ impl Decision {
         let is_written = !picture.refused.contains_key(&configuration::key(&options.namespace));
         let mut said = BTreeMap::new();
         for candidate in candidates {
-            let Candidate { id, object, needs, verdict: Some(verdict), part } = candidate else { continue };
+            let Candidate { id, object, needs, verdict: Some(verdict), part, .. } = candidate else { continue };
             let agent = if id.signal == Signal::Logs { layout.log_agent } else { layout.metric_agent };
             let conditions = Standings {
                 signal: id.signal,

@@ -37,8 +37,8 @@ pub(crate) struct Picture {
     pub(crate) flow: BTreeMap<PipelineId, Flow>,
     /// Pipelines of which a node delivers something.
     pub(crate) delivering: BTreeSet<PipelineId>,
-    /// What the API server refused to write, with its words.
-    pub(crate) refused: BTreeMap<ObjectKey, String>,
+    /// What the API server refuses to write.
+    pub(crate) refused: BTreeMap<ObjectKey, Refused>,
     /// The configuration that the nodes have, packed as it was written last; empty if they have none.
     pub(crate) previous: Arc<[u8]>,
     /// Which one that is.
@@ -60,6 +60,15 @@ impl Written {
     pub(crate) fn now(revision: String) -> Self {
         Self { revision, since: SystemTime::now() }
     }
+}
+
+/// Why an object is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// The words of the API server.
+    pub(crate) error: String,
+    /// When it was refused first.
+    pub(crate) since: SystemTime,
 }
 
 /// APIs that a cluster may have or not.

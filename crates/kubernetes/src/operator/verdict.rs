@@ -252,8 +252,10 @@ pub(crate) fn document(object: &Value) -> Value {
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();
     }
-    if let Some(generation) = object.pointer("/metadata/generation") {
-        metadata["generation"] = generation.clone();
+    for key in ["generation", "uid"] {
+        if let Some(value) = object["metadata"].get(key) {
+            metadata[key] = value.clone();
+        }
     }
     let mut document = json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata });
     if let Some(spec) = object.get("spec") {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::layout::Workload;
 use super::names;
-use super::picture::{Answer, Picture, PodState, WorkloadStatus};
+use super::picture::{Answer, Picture, PodState, Refused, WorkloadStatus};
 
 /// The state of a condition about pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,19 +29,24 @@ const LATE: Duration = Duration::from_secs(30);
 /// Pods that come up one after the other change the numbers more often, unless one cannot.
 const STALLED: Duration = Duration::from_secs(300);
 
+/// What the API server refuses for a moment only is no matter.
+const REFUSED: Duration = Duration::from_secs(10);
+
 /// When something becomes late that is not yet.
 pub(crate) fn look_again(picture: &Picture, now: SystemTime) -> Option<SystemTime> {
     let written = picture.written.as_ref().map(|written| written.since + LATE);
     let unsettled = picture.workloads.values().filter(|status| !status.is_ready()).filter_map(|status| status.since);
-    let times = unsettled.flat_map(|since| [since + LATE, since + STALLED]).chain(written);
+    let refused = picture.refused.values().map(|refused| refused.since + REFUSED);
+    let times = unsettled.flat_map(|since| [since + LATE, since + STALLED]).chain(written).chain(refused);
     times.filter(|at| *at > now).min()
 }
 
 /// Judges a workload by what could be written, by its numbers, by what is wrong with its pods, and by what they say.
 pub(crate) fn health(workload: Workload, picture: &Picture, now: SystemTime) -> Health {
     let kind = workload.kind().1;
-    if let Some((object, error)) = picture.refused.first_key_value() {
-        let more = match picture.refused.len() - 1 {
+    let lasting = || picture.refused.iter().filter(|(_, refused)| now >= refused.since + REFUSED);
+    if let Some((object, Refused { error, .. })) = lasting().next() {
+        let more = match lasting().count() - 1 {
             0 => String::new(),
             more => format!(" ({more} more objects)"),
         };
@@ -224,10 +229,11 @@ mod tests {
     fn what_cannot_be_written_is_told() {
         let key =
             super::super::object::ObjectKey::cluster(("v1", "Secret"), names::CONFIGURATION).within("kyma-system");
-        let refused = BTreeMap::from([(key, "forbidden (403)".to_owned())]);
+        let refused = BTreeMap::from([(key, Refused { error: "forbidden (403)".to_owned(), since: at(0) })]);
         let workloads = BTreeMap::from([(Workload::Node, status(1, 1, 1).unwrap())]);
-        let Health { standing, message, .. } =
-            health(Workload::Node, &Picture { workloads, refused, ..Picture::default() }, at(0));
+        let picture = Picture { workloads, refused, ..Picture::default() };
+        assert_eq!(health(Workload::Node, &picture, at(9)).standing, Standing::Ready, "it may be a moment");
+        let Health { standing, message, .. } = health(Workload::Node, &picture, at(10));
         assert_eq!(standing, Standing::NotReady);
         assert!(message.unwrap().contains("telemetry-node, everything else goes on as it is: forbidden (403)"));
     }

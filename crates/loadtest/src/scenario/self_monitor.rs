@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn what_is_late_or_nothing_fails() {
-        assert_eq!(failures(&report([10.0, 20.0, 30.0], [25.0, 30.0, 60.0])), Vec::<String>::new());
+        assert_eq!(failures(&report([10.0, 20.0, 30.0], [25.0, 30.0, 45.0])), Vec::<String>::new());
         assert_eq!(failures(&report([10.0, 20.0, 30.1], [25.0, 61.0, 62.0])).len(), 2);
         let mut wrong = report([1.0; 3], [1.0; 3]);
         wrong.false_alarms.push("traces/load-test-1: some_dropped".to_owned());

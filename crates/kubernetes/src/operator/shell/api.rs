@@ -43,9 +43,9 @@ impl Trouble {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 422 && says(&status.message))
     }
 
-    /// It was judged and will be refused again, unless something else changes.
+    /// It was judged, by the API server or a webhook, and may be refused again. To be too busy is no judgement.
     pub(crate) fn is_refusal(&self) -> bool {
-        self.code().is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429))
+        self.code().is_some_and(|code| !matches!(code, 408 | 409 | 429 | 503 | 504))
     }
 
     pub(crate) fn is_forbidden(&self) -> bool {

@@ -17,7 +17,7 @@ use super::world::{Mark, World};
 use crate::lease::Leadership;
 use crate::operator::decide::Status;
 use crate::operator::manifests;
-use crate::operator::names::MANAGER;
+use crate::operator::names::{MANAGED_BY, MANAGER};
 use crate::operator::object::{ObjectKey, kinds};
 use crate::operator::status::condition::Event;
 
@@ -67,6 +67,7 @@ impl Writer {
         match self.applied.get(&key) {
             Some(Applied { manifest, mark }) if *manifest == wanted && seen.as_ref() == Some(mark) => return Ok(false),
             Some(_) => {}
+            None if self.is_of_others(&key).await? => return Ok(false),
             None => seen = self.adopt(&key).await?.or(seen),
         }
         let written = match self.patch(&key, manifest).await {
@@ -77,6 +78,16 @@ impl Writer {
         self.applied.insert(key.clone(), Applied { manifest: wanted, mark: mark.clone() });
         world.look(|seen| seen.made.insert(key, mark.clone()));
         Ok(seen != Some(mark))
+    }
+
+    /// A PriorityClass that somebody else has made is used as it is.
+    async fn is_of_others(&self, key: &ObjectKey) -> Result<bool, Trouble> {
+        if key.kind != kinds::PRIORITY_CLASS.1 {
+            return Ok(false);
+        }
+        let found = self.write(api_of(&self.client, key).get_opt(&key.name)).await?;
+        let labels = found.map(|found| found.metadata.labels.unwrap_or_default());
+        Ok(labels.is_some_and(|labels| labels.get(MANAGED_BY).is_none_or(|by| by != MANAGER)))
     }
 
     async fn patch(&self, key: &ObjectKey, manifest: &Value) -> Result<DynamicObject, Trouble> {

@@ -20,7 +20,7 @@ use crate::operator::manifests;
 use crate::operator::names;
 use crate::operator::object::{ObjectKey, kinds};
 use crate::operator::overrides::Overrides;
-use crate::operator::picture::{Picture, Written};
+use crate::operator::picture::{Picture, Refused, Written};
 use crate::operator::verdict::Verdicts;
 use crate::operator::{Options, SetLogLevel};
 
@@ -59,7 +59,9 @@ pub(super) struct Reconciler {
     deciding: Duration,
     overrides: Overrides,
     /// What the API server refused to write when it was tried last.
-    refused: BTreeMap<ObjectKey, String>,
+    refused: BTreeMap<ObjectKey, Refused>,
+    /// Whether the last turn ended early because that has changed.
+    has_hurried: bool,
     troubles: Troubles,
 }
 
@@ -89,6 +91,7 @@ impl Reconciler {
             deciding: Duration::ZERO,
             overrides: Overrides::default(),
             refused: BTreeMap::new(),
+            has_hurried: false,
             troubles: Troubles::default(),
         }
     }
@@ -209,10 +212,11 @@ impl Reconciler {
     }
 
     async fn write(&mut self, decision: Decision) {
-        let before = std::mem::take(&mut self.refused);
+        let before: Vec<_> = self.refused.keys().cloned().collect();
         let is_applied = self.apply(&decision).await;
-        if self.refused.keys().ne(before.keys()) {
-            // Statuses that say what is true now are the next decision's.
+        // Statuses that say what is true now are the next decision's. Once: what is refused in turns must not keep them back.
+        self.has_hurried = !self.has_hurried && self.refused.keys().ne(&before);
+        if self.has_hurried {
             self.troubles.hurry();
             return;
         }
@@ -241,10 +245,13 @@ impl Reconciler {
     async fn apply(&mut self, decision: &Decision) -> bool {
         let nodes = configuration::key(&self.options.namespace);
         let mut is_applied = true;
+        let wanted: BTreeSet<_> = decision.apply.iter().filter_map(manifests::key).collect();
+        self.refused.retain(|key, _| wanted.contains(key));
         for manifest in &decision.apply {
             let Some(key) = manifests::key(manifest) else { continue };
             match self.writer.apply(manifest, &self.world).await {
                 Ok(is_changed) => {
+                    self.refused.remove(&key);
                     if is_changed {
                         self.has_made |= key.api_version == kinds::DAEMON_SET.0;
                         self.count(true);
@@ -257,8 +264,10 @@ impl Reconciler {
                 Err(trouble) => {
                     is_applied = false;
                     self.fail(&key.to_string(), &trouble);
-                    if trouble.is_refusal() {
-                        self.refused.insert(key, trouble.to_string());
+                    // A class says which pods come first, and nothing needs it to be ours.
+                    if trouble.is_refusal() && key.kind != kinds::PRIORITY_CLASS.1 {
+                        let since = self.refused.get(&key).map_or_else(SystemTime::now, |refused| refused.since);
+                        self.refused.insert(key, Refused { error: trouble.to_string(), since });
                     }
                 }
             }

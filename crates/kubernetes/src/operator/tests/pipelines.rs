@@ -8,6 +8,7 @@ use super::*;
 use weir_observe::{Amounts, Kept, Roles, State, Trouble, Verdict};
 
 use crate::operator::flow::{Flow, Probing};
+use crate::operator::picture::Refused;
 
 /// Certificates and the days they end on.
 mod time_of_certificate {
@@ -506,7 +507,8 @@ fn what_could_not_be_written_is_not_said_to_be_applied() {
     cluster.trace("shop").settle();
     cluster.trace("new");
     let key = super::super::configuration::key(&cluster.options.namespace);
-    cluster.picture.refused = BTreeMap::from([(key, "forbidden (403)".to_owned())]);
+    let since = cluster.now - std::time::Duration::from_secs(60);
+    cluster.picture.refused = BTreeMap::from([(key, Refused { error: "forbidden (403)".to_owned(), since })]);
     let decision = cluster.decide();
     let (status, reason, message) = condition(&decision, "shop", "GatewayHealthy");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "GatewayNotReady"));
@@ -588,4 +590,20 @@ fn a_pipeline_that_goes_on_as_it_was_does_not_bring_old_values_back() {
     let decision = cluster.settle();
     assert_eq!(configured(&decision), Vec::<String>::new());
     assert_eq!(brief(&decision, "b-wrong", "TelemetryFlowHealthy"), "False ConfigurationNotGenerated");
+}
+
+#[test]
+fn a_pipeline_that_is_made_anew_has_nothing_of_the_one_before() {
+    let mut cluster = Cluster::new();
+    let with_uid = |uid: &str, endpoint: &str| {
+        let mut made = object(super::super::object::kinds::TRACE_PIPELINE, "shop", json!({ "output": otlp(endpoint) }));
+        made["metadata"]["uid"] = uid.into();
+        made
+    };
+    cluster.object(Signal::Traces, with_uid("one", "http://backend:4317")).settle();
+    cluster.object(Signal::Traces, with_uid("two", "nowhere"));
+    let decision = cluster.decide();
+    assert_eq!(configured(&decision), Vec::<String>::new());
+    cluster.object(Signal::Traces, with_uid("one", "nowhere"));
+    assert_eq!(configured(&cluster.decide()), ["shop"]);
 }
