@@ -365,7 +365,7 @@ impl Decision {
                 flow: picture.flow.get(*id),
                 delivers: picture.delivering.contains(*id),
                 probing: [layout.gateway, agent].map(|part| picture.probing.get(&part).copied().unwrap_or_default()),
-                is_told_of_flow: condition::has(object, pipeline::FLOW),
+                flow_before: condition::reason(object, pipeline::FLOW),
             }
             .conditions();
             let mut status = json!({});

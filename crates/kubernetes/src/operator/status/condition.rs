@@ -98,9 +98,9 @@ pub(crate) fn events(about: &ObjectKey, object: &Value, conditions: &[Condition]
     changed.map(event).collect()
 }
 
-/// Whether an object has a condition of a kind.
-pub(crate) fn has(object: &Value, kind: &str) -> bool {
-    found(object, kind).is_some()
+/// The reason of a condition that an object has.
+pub(crate) fn reason<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    text(found(object, kind)?, "/reason")
 }
 
 fn found<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {

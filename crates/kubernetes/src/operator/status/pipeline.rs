@@ -17,6 +17,9 @@ pub(crate) const FLOW: &str = "TelemetryFlowHealthy";
 /// In the order in which a status has them.
 pub(crate) const KINDS: [&str; 4] = [CONFIGURATION, GATEWAY, AGENT, FLOW];
 
+/// Why no data flows of a pipeline that nodes do not have.
+const NOT_CONFIGURED: &str = "ConfigurationNotGenerated";
+
 /// Where readers learn what to do.
 const GUIDE: &str = "See docs/kubernetes.md#conditions";
 
@@ -39,8 +42,9 @@ pub(crate) struct Standings<'a> {
     pub(crate) delivers: bool,
     /// Which pods say how they are, of the gateway and of the agent.
     pub(crate) probing: [Probing; 2],
-    /// Whether the status says how data flows. Whoever leads anew has asked nobody yet, and that stays true meanwhile.
-    pub(crate) is_told_of_flow: bool,
+    /// The reason that the status has for how data flows. Whoever leads anew has asked nobody yet: what nodes said stays
+    /// true meanwhile.
+    pub(crate) flow_before: Option<&'a str>,
 }
 
 impl Standings<'_> {
@@ -140,12 +144,12 @@ impl Standings<'_> {
                 "No {items} delivered to backend because {kind} specification is not applied to the \
                  configuration of {part}. Check the 'ConfigurationGenerated' condition for more details"
             );
-            return Some(Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message));
+            return Some(Condition::new(FLOW, Met::False, NOT_CONFIGURED, message));
         }
         // A certificate that has expired, which may matter to the backend or not.
         if let Some(finding) = self.finding.filter(|_| self.is_right && !self.is_of_later() && !self.delivers) {
             let message = format!("No {items} delivered to backend: {}", finding.message);
-            return Some(Condition::new(FLOW, Met::False, "ConfigurationNotGenerated", message));
+            return Some(Condition::new(FLOW, Met::False, NOT_CONFIGURED, message));
         }
         if let Some((found, of_agent)) = self.flow.and_then(|flow| self.first(flow)) {
             return Some(self.trouble(found, of_agent));
@@ -153,7 +157,7 @@ impl Standings<'_> {
         let [of_gateway, of_collector] = self.probing;
         let Probing { answer, silent } = if of_agent { of_collector } else { of_gateway };
         let all = answer + silent;
-        if all == 0 && self.is_told_of_flow {
+        if all == 0 && self.flow_before.is_some_and(|reason| reason != NOT_CONFIGURED) {
             return None;
         }
         if silent >= answer {
