@@ -5,14 +5,54 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::sink::sink;
-use weir_testkit::{eventually, in_time, payload};
+use weir_testkit::{eventually, http, in_time, payload};
 
 use crate::process::{Weir, manifest, run};
 
 /// Of Linux: an end of a pipe is opened only if there is the other.
 const O_NONBLOCK: i32 = 0o4000;
+
+/// The page of a process: the same on both ports, and telemetry on one of them alone.
+#[tokio::test]
+async fn the_page_and_what_it_asks_for_is_there() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("backend", sink.grpc), &[]).await;
+    let answer = Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 1, 10)).await;
+    assert_eq!(answer.code, OK);
+    let admin = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
+    for port in [weir.metrics, admin] {
+        for (path, kind) in [("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css")] {
+            let file = http::get(port, path).await;
+            assert_eq!(file.status, 200, "{path}");
+            assert!(file.header("content-type").starts_with(kind), "{path}");
+        }
+        let nothing = http::get(port, "/page.jsx").await;
+        assert_eq!((nothing.status, nothing.header("content-type")), (404, "text/plain; charset=utf-8"));
+    }
+    assert_eq!(http::get(weir.metrics, "/rejected").await.status, 404, "telemetry is not for everybody");
+    assert_eq!(http::get(admin, "/rejected").await.status, 200);
+    let ask = async |path: &str| serde_json::from_str::<Value>(&http::get(weir.metrics, path).await.text()).unwrap();
+    eventually("it is delivered", async || ask("/api/now").await["pipelines"][0]["books"]["delivered"] == 1).await;
+    let now = ask("/api/now").await;
+    let line = &now["pipelines"][0];
+    assert_eq!((&line["pipeline"], &line["backend"]["state"]), (&json!("traces/backend"), &json!("ok")));
+    assert_eq!((&line["books"]["accepted"], &line["books"]["difference"]), (&json!(1), &json!(0)));
+    assert!(now["memory"]["parts"].as_array().unwrap().len() > 3);
+    eventually("the hour has begun", async || {
+        let past = ask("/api/history?pipeline=traces/backend").await;
+        let points = past["pipelines"][0]["points"].as_array().cloned().unwrap_or_default();
+        points.iter().map(|point| point[1].as_u64().unwrap()).sum::<u64>() <= 1 && points.len() > 1
+    })
+    .await;
+    let past = ask("/api/history?pipeline=traces/other").await;
+    assert_eq!((&past["step_seconds"], &past["pipelines"]), (&json!(1), &json!([])));
+    let ends = past["ends_unix_seconds"].as_u64().unwrap();
+    let later = ask(&format!("/api/history?since={}", ends + 1000)).await;
+    assert_eq!(later["pipelines"][0]["points"], json!([]));
+}
 
 /// A file that is never read to its end, as on a file system that hangs.
 #[tokio::test]
