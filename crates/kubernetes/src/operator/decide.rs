@@ -60,6 +60,9 @@ pub(crate) struct Status {
     pub(crate) status: Value,
 }
 
+/// Kinds of what gives rights to pods.
+const RIGHTS_OF_PODS: [&str; 3] = [kinds::ROLE.1, kinds::ROLE_BINDING.1, kinds::SERVICE_ACCOUNT.1];
+
 /// A pipeline while it is decided on.
 struct Candidate<'a> {
     id: &'a PipelineId,
@@ -335,7 +338,9 @@ impl Decision {
             wanted.extend(layout.left.iter().map(|workload| manifests::key_of(*workload, &options.namespace)));
         }
         let ours = manifests::all(&options.namespace, picture.apis.istio);
-        self.delete = ours.into_iter().filter(|key| !wanted.contains(key)).collect();
+        // Pods that are going give a Lease back, and say what they have.
+        let is_needed = |key: &ObjectKey| !picture.pods.is_empty() && RIGHTS_OF_PODS.contains(&key.kind);
+        self.delete = ours.into_iter().filter(|key| !wanted.contains(key) && !is_needed(key)).collect();
     }
 
     fn decide_on_statuses(

@@ -60,14 +60,13 @@ impl Nodes<'_> {
         let mut rules = vec![json!({
             "apiGroups": [""], "resources": ["secrets"], "resourceNames": secret, "verbs": READ,
         })];
+        let (group, lease) = ("coordination.k8s.io", [names::CLUSTER_STATE_LEASE]);
         if self.signals.contains(&Signal::Metrics) {
-            let group = "coordination.k8s.io";
-            let lease = [names::CLUSTER_STATE_LEASE];
-            let verbs = ["get", "update", "patch"];
             rules.push(json!({ "apiGroups": [group], "resources": ["leases"], "verbs": ["create"] }));
-            rules
-                .push(json!({ "apiGroups": [group], "resources": ["leases"], "resourceNames": lease, "verbs": verbs }));
         }
+        // Also when nobody has to lead any more: whoever did gives it back then, and the next one need not wait.
+        let verbs = ["get", "update", "patch"];
+        rules.push(json!({ "apiGroups": [group], "resources": ["leases"], "resourceNames": lease, "verbs": verbs }));
         rules
     }
 
