@@ -5,10 +5,11 @@
 const VIEWS = [["pipelines", "Pipelines"], ["books", "Books"], ["losses", "Losses"], ["memory", "Memory"], ["sources", "Sources"]];
 const EVERY_MS = 1000;
 const SPARK_S = 300;
+const RATE_S = 5;
 // Rows that are made at once; the rest comes while one scrolls.
 const ROWS = 100;
 
-const state = { now: null, before: null, health: new Map(), past: new Map(), step: 1, ends: 0, chosen: null, rows: ROWS, rejected: null };
+const state = { now: null, health: new Map(), past: new Map(), step: 1, ends: 0, chosen: null, rows: ROWS, rejected: null };
 const $ = (id) => document.getElementById(id);
 
 function element(name, attributes = {}, ...children) {
@@ -43,17 +44,12 @@ const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
 const lost = (books) => sum(books.dropped) + sum(books.rejected);
 const reasons = (by) => Object.entries(by).filter(([, n]) => n > 0).map(([why, n]) => `${why} ${amount(n)}`).join(", ");
 
-// Items a second, from two looks at the books.
+// Items a second in the last few seconds.
 function rates(line) {
-  const before = state.before && state.before.pipelines.find((of) => of.pipeline === line.pipeline);
-  const seconds = before ? state.now.unix_seconds - state.before.unix_seconds : 0;
-  if (seconds <= 0) return { in: null, out: null, lost: 0 };
-  const per = (now, then) => Math.max(0, now - then) / seconds;
-  return {
-    in: per(line.books.accepted, before.books.accepted),
-    out: per(line.books.delivered, before.books.delivered),
-    lost: per(lost(line.books), lost(before.books)),
-  };
+  const last = (state.past.get(line.pipeline) || []).slice(-Math.max(1, Math.floor(RATE_S / state.step)));
+  if (!last.length) return { in: null, out: null };
+  const per = (column) => last.reduce((all, point) => all + point[column], 0) / (last.length * state.step);
+  return { in: per(0), out: per(1) };
 }
 
 function standing(line) {
@@ -317,7 +313,6 @@ async function look() {
   const [now, health, past] = await Promise.all([
     ask("api/now"), ask("health/pipelines"), ask(`api/history${state.ends ? `?since=${state.ends}` : ""}`),
   ]);
-  state.before = state.now;
   state.now = await now.json();
   state.health = new Map((await health.json()).map((of) => [of.pipeline, of]));
   remember(await past.json());

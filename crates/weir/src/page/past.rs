@@ -17,8 +17,9 @@ use weir_plan::PipelineId;
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// One part in so many of the memory is for the past.
+/// The past takes one part in so many of what the memory is, beside it, and no more than is good for 70 pipelines.
 const OF_MEMORY: usize = 256;
+const MOST_BYTES: usize = 4 << 20;
 
 /// What happened. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ pub(crate) struct Past(Arc<Mutex<History>>);
 impl Past {
     /// `memory`: the whole budget, in bytes.
     pub(crate) fn within(memory: usize) -> Self {
-        Self(Arc::new(Mutex::new(History::new(memory / OF_MEMORY))))
+        Self(Arc::new(Mutex::new(History::new((memory / OF_MEMORY).min(MOST_BYTES)))))
     }
 
     /// Looks until it is aborted.
