@@ -21,6 +21,34 @@ _OLD: list[tuple[str, str]] = [
 ]
 
 
+# What belonged to these programs. Some of it is of the whole cluster.
+_LEFT: list[tuple[str, str, str]] = [
+    ("v1", "ServiceAccount", "telemetry-trace-gateway"),
+    ("v1", "ConfigMap", "telemetry-metric-gateway"),
+    ("v1", "Secret", "telemetry-otlp-gateway"),
+    ("v1", "ConfigMap", "telemetry-otlp-gateway-coordination"),
+    ("v1", "ConfigMap", "telemetry-tracepipeline-lock"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "telemetry-trace-gateway"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "telemetry-trace-gateway"),
+    ("rbac.authorization.k8s.io/v1", "Role", "telemetry-fluent-bit"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", "telemetry-fluent-bit"),
+    ("networking.k8s.io/v1", "NetworkPolicy", "kyma-project.io--telemetry-fluent-bit"),
+]
+
+
+def _left(api_version: str, kind: str, name: str) -> dict[str, object]:
+    made: dict[str, object] = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+    if not kind.startswith("Cluster"):
+        made["metadata"] = {"name": name, "namespace": NAMESPACE}
+    if kind.endswith("Binding"):
+        role = kind.removesuffix("Binding")
+        made["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name}
+        made["subjects"] = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
+    if kind == "NetworkPolicy":
+        made["spec"] = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
+    return made
+
+
 def _pipeline(name: str, version: str = "v1beta1") -> dict[str, object]:
     spec = {"output": {"otlp": {"endpoint": {"value": NOBODY}}}}
     return {"apiVersion": f"{GROUP}/{version}", "kind": "TracePipeline", "metadata": {"name": name}, "spec": spec}
@@ -77,12 +105,24 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Ins
     }
     gateway = _workload("DaemonSet", "telemetry-otlp-gateway")
     cluster.apply(service, account, gateway, *(_workload(*old) for old in _OLD))
+    cluster.apply(*(_left(*left) for left in _LEFT))
+    # Stored before: with a finalizer, and what the module said of it.
+    stored = _pipeline("stored")
+    stored["metadata"] = {"name": "stored", "finalizers": ["telemetry.kyma-project.io/finalizer"]}
+    cluster.apply(stored)
+    told = {"type": "GatewayHealthy", "status": "True", "reason": "GatewayReady", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = json.dumps({"status": {"conditions": [told]}})
+    cluster.kubectl("patch", "tracepipeline", "stored", "--subresource=status", "--type=merge", f"--patch={status}")
     cluster.apply(_webhook("validating"), _webhook("mutating"))
     before = {name: cluster.find(name, NAMESPACE) for name in ("service/telemetry-otlp", "daemonset/telemetry-otlp-gateway")}
     installation.install("--take-ownership")
     cluster.apply(_pipeline("taken-over"))
     for kind, name in _OLD:
         wait_until(lambda: not cluster.find(f"{kind}/{name}", NAMESPACE), f"{kind} {name} is gone")
+    for _, kind, name in _LEFT:
+        wait_until(lambda: not cluster.find(f"{kind}/{name}", NAMESPACE), f"{kind} {name} is gone")
+    _wait_for_reason(cluster, "stored", "GatewayConfigured")
+    cluster.kubectl("patch", "tracepipeline", "stored", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
     after = {name: cluster.find(name, NAMESPACE) for name in before}
     for name, now in after.items():
         assert now["metadata"]["uid"] == before[name]["metadata"]["uid"], f"{name} was made anew"
