@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::client::{retry_after, words};
 
@@ -73,7 +73,7 @@ pub(crate) async fn follow<K, T>(
     mut take: impl FnMut(Result<Change<T>, Failure>),
 ) {
     let mut events = pin!(events);
-    let (mut listed, mut pause) = (Vec::new(), retry.0);
+    let (mut listed, mut pause, mut failed) = (Vec::new(), retry.0, None::<Instant>);
     while let Some(event) = events.next().await {
         let change = match event {
             // The API server was not asked yet.
@@ -89,15 +89,40 @@ pub(crate) async fn follow<K, T>(
             Ok(Event::Apply(object)) => Change::Set(trim(object)),
             Ok(Event::Delete(object)) => Change::Gone(trim(object)),
             Err(error) => {
+                // One that works says nothing while nothing changes.
+                if failed.is_some_and(|failed| failed.elapsed() > 3 * retry.1) {
+                    pause = retry.0;
+                }
                 let asked = of_request(&error).and_then(retry_after).unwrap_or_default();
                 take(Err(Failure { error, is_usual: pause == retry.0 }));
                 // Many that failed together do not come together again.
                 sleep(asked.max(pause).mul_f64(1.0 + fastrand::f64() / 2.0)).await;
                 pause = (2 * pause).min(retry.1);
+                failed = Some(Instant::now());
                 continue;
             }
         };
         pause = retry.0;
         take(Ok(change));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_after_a_calm_is_usual_again() {
+        let seconds = [0, 0, 0, 100];
+        let events = stream::iter(seconds).then(async |seconds| {
+            sleep(Duration::from_secs(seconds)).await;
+            Err::<Event<()>, _>(watcher::Error::NoResourceVersion)
+        });
+        let mut usual = Vec::new();
+        let retry = (Duration::from_secs(1), Duration::from_secs(20));
+        follow(events, retry, |()| (), |seen| usual.push(seen.unwrap_err().is_usual)).await;
+        assert_eq!(usual, [true, false, false, true]);
     }
 }
