@@ -147,7 +147,7 @@ impl Seen {
         }
     }
 
-    /// Takes the status of a workload, or that there is none.
+    /// Takes the status of a workload.
     pub(super) fn set_workload(&mut self, workload: Workload, status: WorkloadStatus) {
         let before = self.workloads.get(&workload).copied();
         self.workloads.insert(workload, status.after(before, SystemTime::now()));
