@@ -226,6 +226,7 @@ fn welcome(directory: &Path) -> String {
   OTLP/gRPC  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc
   OTLP/HTTP  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 
+  page               http://127.0.0.1:{METRICS_PORT}/ in a browser: where data goes
   metrics            curl http://127.0.0.1:{METRICS_PORT}/metrics
   backends           curl http://127.0.0.1:{ADMIN_PORT}/backends
   scraped targets    weir targets (these metrics, every 5 s)
