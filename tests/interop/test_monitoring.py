@@ -250,6 +250,11 @@ def test_queries_answer_in_trouble(scene: Scene) -> None:
     wait_for_answers(scene.ill, in_trouble)
 
 
+def test_queries_of_operations_find_a_loss(scene: Scene) -> None:
+    queries = [(Query("docs/operations.md", "", query), [query]) for query in monitoring.queries_of_operations()]
+    wait_for_answers(scene.ill, queries)
+
+
 def test_names_are_those_of_real_pages(scene: Scene) -> None:
     queries = [query.expression for path in DASHBOARDS for query in monitoring.queries(monitoring.load(path))]
     queries += [rule["expr"] for rule in monitoring.rules()]

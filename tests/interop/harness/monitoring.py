@@ -114,6 +114,12 @@ def documented() -> set[str]:
     }
 
 
+def queries_of_operations() -> list[str]:
+    """Those that docs/operations.md looks for a loss with."""
+    [block] = re.findall(r"```promql\n(.*?)```", (_ROOT / "docs" / "operations.md").read_text(), re.DOTALL)
+    return [line.partition("#")[0].strip() for line in block.splitlines()]
+
+
 def rules() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
