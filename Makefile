@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO ?= cargo
 WEIR := target/release/weir
+# What makes that program.
+BUILD ?= $(CARGO) build --release --package weir
 FUZZ_SECONDS ?= 10
 
 .PHONY: help
@@ -16,7 +18,7 @@ run: build ## Build, start the gateway with a sink, a gentle load and containers
 
 .PHONY: build
 build: tools ## Build the release binary
-	$(CARGO) build --release --package weir
+	$(BUILD)
 
 .PHONY: test
 test: tools ## Formatting, lints, dependency rules, tests, documentation
@@ -26,9 +28,24 @@ test: tools ## Formatting, lints, dependency rules, tests, documentation
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --quiet
 	scripts/tests.sh
 
+# Builds wait for a linker or a download now and then, so two of them together are faster.
+.PHONY: programs
+programs: rust-programs go-programs ## With --jobs=2: everything that has to be built for all tests
+
+.PHONY: rust-programs
+rust-programs: tools
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CARGO) test --workspace --no-run
+	$(BUILD)
+
+.PHONY: go-programs
+go-programs: tools
+	tests/cluster/build.sh
+	tests/interop/setup.sh
+
 .PHONY: test-interop
 test-interop: build test-ottl-differential ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
-	tests/interop/run.sh
+	WEIR=$(WEIR) tests/interop/run.sh
 
 # Of the whole workspace, so that what `make test` has built is used again.
 .PHONY: test-ottl-differential
@@ -51,7 +68,7 @@ test-cluster: ## Install Weir in a Kubernetes cluster on this machine, and run t
 
 .PHONY: test-cluster-short
 test-cluster-short: build ## The same with the rendered manifests, one node and what a newcomer does; in three minutes once the cluster is built
-	tests/cluster/run.sh short
+	WEIR=$(WEIR) tests/cluster/run.sh short
 
 .PHONY: cluster-programs
 cluster-programs: ## What a cluster is made of, for the tests that need one or an API server; needs Go

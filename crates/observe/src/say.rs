@@ -114,7 +114,7 @@ fn advice(state: State, amounts: Amounts) -> &'static str {
         }
         State::NothingDelivered => "Mend the backend, or the way to it: what is kept is delivered then",
         State::AllDropped | State::SomeDropped if amounts.dropped > 0 => {
-            "Mend the backend, send it less, or give the pipeline a larger backlog"
+            "Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog"
         }
         State::AllDropped | State::SomeDropped => "See the page /rejected for what the backend refuses, and why",
         State::Throttling => "Give more memory, or make the backends faster",

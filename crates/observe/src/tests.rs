@@ -288,7 +288,7 @@ fn what_is_said() {
     let amounts = Amounts { delivered: 900, dropped: 60, rejected: 40, ..Amounts::default() };
     let said = of(State::SomeDropped, amounts);
     let expected = "At least 10 % of the spans were lost since 1970-01-01T00:00:00Z. At least 50 spans were given up here, and \
-                    at least 20 were refused for good. Mend the backend, send it less, or give the pipeline a larger backlog.";
+                    at least 20 were refused for good. Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog.";
     assert_eq!(said, expected);
     let said = of(State::SomeDropped, Amounts { delivered: 700, refused: 300, ..Amounts::default() });
     assert!(said.starts_with("The backend refuses at least 20 % of the spans that it is sent since"), "{said}");
