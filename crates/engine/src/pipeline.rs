@@ -4,6 +4,7 @@
 //! share is listed in `docs/guarantees.md`. Only `weir-otlp` knows what the bytes mean, and only `export` knows how they
 //! travel.
 
+mod answers;
 mod concurrency;
 mod delivery;
 mod flight;
@@ -25,6 +26,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weir_plan::Signal;
 
+pub(crate) use answers::Answers;
+pub use answers::{AnswerFigures, Ending};
 pub(crate) use delivery::MAX_IN_FLIGHT;
 pub use samples::Sample;
 pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Samples};
@@ -82,6 +85,8 @@ pub(crate) struct Stats {
     pub(crate) concurrency: AtomicU64,
     /// Time from sending a request to its answer.
     pub(crate) latency: Histogram,
+    /// How requests ended.
+    pub(crate) answers: Answers,
     /// What the backend refused for good.
     pub(crate) samples: Samples,
     /// How the backend stands.
@@ -102,6 +107,7 @@ impl Stats {
             oldest_ms: AtomicU64::new(u64::MAX),
             concurrency: AtomicU64::new(0),
             latency: Histogram::default(),
+            answers: Answers::default(),
             samples: Samples::default(),
             faulty: AtomicBool::new(false),
             backend: Stands::new(now),

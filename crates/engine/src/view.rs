@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use crate::books::BookFigures;
 pub use crate::histogram::HistogramFigures;
-pub use crate::pipeline::{BackendFigures, BackendState, Sample};
+pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending, Sample};
 pub use crate::process::ProcessFigures;
 pub use crate::reloads::ReloadFigures;
 pub use container_logs::ContainerLogFigures;

@@ -6,7 +6,7 @@ use weir_plan::{PipelineId, Signal};
 
 use super::Kind::{Counter, Gauge, Histogram};
 use super::{Metric, PIPELINE, Samples, Value, each, of};
-use crate::view::{BackendState, BookFigures, PipelineFigures, Snapshot};
+use crate::view::{BackendState, BookFigures, Ending, PipelineFigures, Snapshot};
 
 const EXPORTER: &[&str] = &["exporter"];
 const QUEUE: &[&str] = &["exporter", "data_type"];
@@ -237,6 +237,20 @@ pub(super) const METRICS: [Metric; 18] = [
         help: "Time from a request to the backend to its answer",
         samples: |snapshot| each(snapshot, |pipeline| &pipeline.latency),
     },
+    Metric {
+        name: "weir_backend_requests_total",
+        kind: Counter,
+        labels: &["pipeline", "signal", "ending"],
+        help: "Requests to the backend, by how they ended",
+        samples: |snapshot| Box::new(snapshot.pipelines.iter().flat_map(endings)),
+    },
+    Metric {
+        name: "weir_backend_refused_items_total",
+        kind: Counter,
+        labels: PIPELINE,
+        help: "Items in requests that the backend refused without asking for another attempt, each time",
+        samples: |snapshot| each(snapshot, |pipeline| pipeline.refused_items),
+    },
 ];
 
 const REASON: &[&str] = &["pipeline", "signal", "reason"];
@@ -268,6 +282,12 @@ fn parts<'a, K: AsRef<str> + 'a>(snapshot: &'a Snapshot, which: fn(&BookFigures)
         let parts = which(books).iter();
         parts.map(move |(part, items)| (of(id, [part.as_ref()]), (*items).into()))
     }))
+}
+
+/// Each way in which requests end, and how many did.
+fn endings(pipeline: &PipelineFigures) -> impl Iterator<Item = (super::Values<'_>, Value<'_>)> {
+    let ending = |ending: Ending| (of(&pipeline.id, [ending.as_str()]), pipeline.answers.of(ending).into());
+    Ending::ALL.into_iter().map(ending)
 }
 
 /// Each state that a backend may be in, and whether it is in that state.

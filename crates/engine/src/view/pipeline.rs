@@ -13,7 +13,7 @@ use crate::books::BookFigures;
 use crate::clock::Clock;
 use crate::histogram::HistogramFigures;
 use crate::intake::Route;
-use crate::pipeline::BackendFigures;
+use crate::pipeline::{AnswerFigures, BackendFigures};
 use crate::rules::{Delta, RuleStats, Rules};
 
 /// One pipeline.
@@ -53,6 +53,8 @@ pub struct PipelineFigures {
     pub concurrency_limit: u64,
     /// Time from a request to the backend to its answer.
     pub latency: HistogramFigures,
+    /// How requests to the backend ended.
+    pub answers: AnswerFigures,
     /// How the backend stands.
     pub backend: BackendFigures,
     /// The pipeline cannot be set up as it is configured.
@@ -139,6 +141,7 @@ impl PipelineFigures {
             refused_items: load(&stats.refused_items),
             concurrency_limit: load(&stats.concurrency),
             latency: stats.latency.figures(),
+            answers: stats.answers.figures(),
             backend: stats.backend.figures(),
             setup_failed: stats.faulty.load(Ordering::Relaxed),
             rules: rules.map(RuleFigures::of).unwrap_or_default(),

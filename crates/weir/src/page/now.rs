@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    BackendFigures, BacklogFigures, BookFigures, HistogramFigures, OrphanFigures, PartFigures, PipelineFigures,
+    AnswerFigures, BackendFigures, BacklogFigures, Ending, BookFigures, HistogramFigures, OrphanFigures, PartFigures, PipelineFigures,
     RuleFigures, Snapshot,
 };
 
@@ -111,7 +111,12 @@ struct Line<'a> {
     parked: u64,
     concurrency_limit: u64,
     retries: u64,
+    refused_items: u64,
     latency: Latency,
+    #[serde(serialize_with = "answers")]
+    answers: AnswerFigures,
+    /// When the backend last took a request; 0 if never.
+    last_taken_unix_ms: u64,
     backend: Backend<'a>,
     backlog: Option<Backlog>,
     setup_failed: bool,
@@ -133,12 +138,19 @@ impl<'a> Line<'a> {
             parked: of.parked,
             concurrency_limit: of.concurrency_limit,
             retries: of.retries,
+            refused_items: of.refused_items,
+            answers: of.answers,
+            last_taken_unix_ms: of.answers.last_taken_unix_ms,
             latency: Latency::of(&of.latency),
             backend: Backend::of(&of.backend),
             backlog: of.backlog.as_ref().map(Backlog::of),
             setup_failed: of.setup_failed,
         }
     }
+}
+
+fn answers<S: Serializer>(of: &AnswerFigures, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(Ending::ALL.iter().map(|ending| (ending.as_str(), of.of(*ending))))
 }
 
 fn rules<S: Serializer>(all: &&[RuleFigures], to: S) -> Result<S::Ok, S::Error> {
