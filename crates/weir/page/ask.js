@@ -1,0 +1,68 @@
+// Questions to the process. If it wants a token, the reader is asked for it; it is kept for this tab and never in an address.
+
+import { $ } from "./dom.js";
+
+const KEPT = "weir-token";
+
+// An answer that is none. Its message is the process's own.
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function ask(path, { method = "GET", body, keepalive } = {}) {
+  for (;;) {
+    const answer = await fetch(path, { method, keepalive, cache: "no-store", headers: headers(body), body: body && JSON.stringify(body) });
+    if (answer.status === 401) await token();
+    else if (answer.ok) return answer.status === 204 ? null : answer.json();
+    else throw new Refused(answer.status, await words(path, answer));
+  }
+}
+
+// The same, but `null` where this port has nothing of the kind.
+export async function askIfThere(path) {
+  try {
+    return await ask(path);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
+function headers(body) {
+  const made = {};
+  const kept = sessionStorage.getItem(KEPT);
+  if (kept) made.Authorization = `Bearer ${kept}`;
+  if (body) made["Content-Type"] = "application/json";
+  return made;
+}
+
+async function words(path, answer) {
+  try {
+    return (await answer.json()).error || `${path}: ${answer.status}`;
+  } catch {
+    return `${path}: ${answer.status} ${answer.statusText}`;
+  }
+}
+
+let asked = null;
+
+// Many questions may wait for the one token.
+function token() {
+  sessionStorage.removeItem(KEPT);
+  asked ||= new Promise((done) => {
+    $("token-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      sessionStorage.setItem(KEPT, $("token-text").value.trim());
+      $("token-text").value = "";
+      $("token").close();
+      asked = null;
+      done();
+    }, { once: true });
+    $("token").addEventListener("cancel", (event) => event.preventDefault());
+    $("token").showModal();
+  });
+  return asked;
+}
