@@ -49,12 +49,13 @@ async function follow() {
   showWays();
 }
 
-const isTraceId = (text) => /^[0-9a-f]{32}$/i.test(text);
+const isId = (text) => /^([0-9a-f]{16}|[0-9a-f]{32})$/i.test(text);
 
 // The request is OTLP in protobuf: an id is in it as bytes, a text as UTF-8.
 function hasText({ otlp }, text) {
-  const bytes = isTraceId(text) ? text.match(/../g).map((pair) => parseInt(pair, 16)) : [...new TextEncoder().encode(text)];
-  return atob(otlp).includes(String.fromCharCode(...bytes));
+  const request = atob(otlp);
+  const has = (bytes) => request.includes(String.fromCharCode(...bytes));
+  return has(new TextEncoder().encode(text)) || (isId(text) && has(text.match(/../g).map((pair) => parseInt(pair, 16))));
 }
 
 function heard(tap) {
