@@ -23,10 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     outcome = yield
     report = outcome.get_result()
-    labs = {id(one.lab): one.lab for one in getattr(item, "funcargs", {}).values() if hasattr(one, "lab")}
-    for lab in labs.values() if report.failed else ():
-        for process in lab.processes:
-            report.sections.append((f"log of {process.name}", process.log_text()[-_LOG_TAIL_BYTES:]))
+    scenes = [one for one in getattr(item, "funcargs", {}).values() if isinstance(one, Scene)]
+    for process in [scene.weir.process for scene in scenes] if report.failed else ():
+        report.sections.append((f"log of {process.name}", process.log_text()[-_LOG_TAIL_BYTES:]))
 
 
 @pytest.fixture(scope="session")

@@ -109,7 +109,6 @@ class Scene:
     """A sink and a process in front of it."""
 
     def __init__(self, lab: Lab, binary: Path, *flags: str, sink: Sick | None = None, documents: list[Document] | None = None):
-        self.lab = lab
         self.sink = sink or Sick(lab, binary)
         to = f"http://{self.sink.grpc}"
         self.weir = Weir(lab, binary, *(documents or [shop(to), pipeline("logs", "shop", to)]), flags=flags)

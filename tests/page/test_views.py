@@ -98,4 +98,4 @@ def test_everything_has_a_name_for_a_screen_reader(page: Page, busy: Scene) -> N
     assert page.driver.execute_script(nameless) == []
     for view in page.driver.execute_script("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.getAttribute('aria-controls'))"):
         assert page.one(f"#{view}").get_attribute("role") == "tabpanel"
-    assert all(table.accessible_name for table in page.all("table"))
+    assert len(page.all("table > caption")) == len(page.all("table")) > 5

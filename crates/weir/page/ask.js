@@ -14,8 +14,9 @@ export class Refused extends Error {
 
 export async function ask(path, { method = "GET", body, keepalive } = {}) {
   for (;;) {
-    const answer = await fetch(path, { method, keepalive, cache: "no-store", headers: headers(body), body: body && JSON.stringify(body) });
-    if (answer.status === 401) await token();
+    const used = sessionStorage.getItem(KEPT);
+    const answer = await fetch(path, { method, keepalive, cache: "no-store", headers: headers(used, body), body: body && JSON.stringify(body) });
+    if (answer.status === 401) await another(used);
     else if (answer.ok) return answer.status === 204 ? null : answer.json();
     else throw new Refused(answer.status, await words(path, answer));
   }
@@ -31,10 +32,9 @@ export async function askIfThere(path) {
   }
 }
 
-function headers(body) {
+function headers(token, body) {
   const made = {};
-  const kept = sessionStorage.getItem(KEPT);
-  if (kept) made.Authorization = `Bearer ${kept}`;
+  if (token) made.Authorization = `Bearer ${token}`;
   if (body) made["Content-Type"] = "application/json";
   return made;
 }
@@ -49,9 +49,10 @@ async function words(path, answer) {
 
 let asked = null;
 
-// Many questions may wait for the one token.
-function token() {
-  sessionStorage.removeItem(KEPT);
+// Many questions may wait for the one token; one that was asked with an older token is asked again.
+function another(used) {
+  if (!asked && sessionStorage.getItem(KEPT) !== used) return null;
+  $("token-wrong").hidden = !used;
   asked ||= new Promise((done) => {
     $("token-form").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -61,8 +62,10 @@ function token() {
       asked = null;
       done();
     }, { once: true });
-    $("token").addEventListener("cancel", (event) => event.preventDefault());
     $("token").showModal();
   });
   return asked;
 }
+
+// There is nothing to see without it.
+$("token").addEventListener("cancel", (event) => event.preventDefault());

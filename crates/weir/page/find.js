@@ -5,8 +5,9 @@ import { $, amount, clock, counted, duration, element, settle } from "./dom.js";
 import { identity, removedBy, summary, way } from "./items.js";
 import { Tap } from "./taps.js";
 
-const EDGES = ["in", "out", "removed"];
+const EDGES = ["in", "out"];
 const SECONDS = 900;
+const PER_SECOND = 100;
 const MOST_SHOWN = 200;
 
 let taps = [];
@@ -23,6 +24,11 @@ export const find = {
     $("find-form").addEventListener("submit", (event) => { event.preventDefault(); follow(); });
     $("find-stop").addEventListener("click", stop);
   },
+  // Another view leads here.
+  openFor(text) {
+    $("find-text").value = text;
+    follow();
+  },
   show() {},
 };
 
@@ -38,7 +44,7 @@ async function follow() {
   $("find-ways").replaceChildren();
   taps = EDGES.map((edge) => Object.assign(new Tap(heard), { edge }));
   try {
-    const wish = { pipeline: "*", text: words, items_per_second: 50, seconds: SECONDS, redact: true };
+    const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
     for (const of of taps) await of.open({ ...wish, edge: of.edge });
     refusedBefore = ((await askIfThere("rejected")) || []).filter((sample) => hasText(sample, words));
   } catch (error) {
@@ -68,7 +74,8 @@ function note(edge, seen) {
   const key = `${seen.pipeline} ${identity(seen.item)}`;
   const of = found.get(key) || { pipeline: seen.pipeline, item: seen.item, steps: new Map() };
   found.set(key, of);
-  of.steps.set(edge, { at: seen.unix_ms, removedBy: seen.removed_by });
+  of.steps.set(edge, { at: seen.unix_ms });
+  if (seen.removed_by) of.steps.set("removed", { at: seen.unix_ms, removedBy: seen.removed_by });
   // The way is told where the item is last; when it was told first is as near as it is known.
   if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out"))) Object.assign(of, { way: seen.way, wayBy: Date.now() });
 }
@@ -81,9 +88,9 @@ function showState() {
   const ends = Math.max(...taps.map((of) => of.ends)) / 1000 - Date.now() / 1000;
   const pipelines = new Set([...found.values()].map((of) => of.pipeline)).size;
   const hits = found.size ? `${counted(found.size, "item")} found in ${counted(pipelines, "pipeline")}` : "nothing with it has passed yet";
-  const leftOut = taps.reduce((all, of) => all + of.leftOut, 0);
+  const leftOut = Math.max(...taps.map((of) => of.leftOut));
   const state = isOpen ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more` : `Ended: “${words}”`;
-  $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} more were too many to show` : ""}.`;
+  $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} came too fast to be looked at` : ""}.`;
 }
 
 function showWays() {

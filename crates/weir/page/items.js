@@ -104,11 +104,21 @@ export function tree(value, name = null) {
     element("summary", {}, label, element("span", { class: "faint" }, `${entries.length}`)), ...entries.map(([key, of]) => tree(of, key)));
 }
 
-const WAYS = { delivered: "well", stored: "warn", pending: "faint", refused: "bad", removed: "faint" };
-const WAY_WORDS = { stored: "on disk" };
+// What became of an item: a kind, and words if they are others.
+const WAYS = {
+  delivered: ["well"],
+  stored: ["warn", "on disk"],
+  pending: ["faint"],
+  removed: ["faint"],
+  rejected: ["bad", "refused by the backend"],
+  refused: ["bad", "not taken: the client has it"],
+  dropped: ["bad"],
+  withdrawn: ["warn", "the client is to send it again"],
+};
 
 export function way(of) {
-  return of ? element("span", { class: `badge ${WAYS[of] || ""}` }, WAY_WORDS[of] || of) : null;
+  const [kind, words] = WAYS[of] || ["faint"];
+  return of ? element("span", { class: `badge ${kind}` }, words || of) : null;
 }
 
 export function removedBy(rule) {
@@ -126,5 +136,7 @@ export function entry(seen, withPipeline) {
 }
 
 function unfold(details, item) {
-  details.append(element("div", { class: "bar" }, button("Copy as a sample for weir try", "copy")), ...Object.entries(item).map(([key, of]) => tree(of, key)));
+  const { traceId } = parts(item).thing;
+  const follow = traceId ? button("Follow this trace", "find", { "data-trace": traceId }) : null;
+  details.append(element("div", { class: "bar" }, button("Copy as a sample for weir try", "copy"), follow), ...Object.entries(item).map(([key, of]) => tree(of, key)));
 }

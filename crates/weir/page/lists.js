@@ -43,15 +43,15 @@ export const talkers = list({
   rows: (answer) => answer.talkers,
   words: (answer) => {
     const since = Math.max(0, state.now.unix_seconds - answer.since_unix_ms / 1000);
-    const more = answer.left_out ? `; ${amount(answer.left_out)} more pods are not listed` : "";
+    const more = answer.left_out ? `; ${counted(answer.left_out, "item")} more are of pods that are not listed` : "";
     return `Who has sent most in the last ${duration(since)}: it is counted while this view is open${more}.`;
   },
   table: {
     caption: "Items and bytes by namespace and pod",
-    key: (row) => `${row.signal} ${row.namespace} ${row.pod}`,
-    sort: 4,
+    key: (row) => `${row.signal} ${row.namespace} ${row.pod} ${row.service}`,
+    sort: 5,
     none: "Nothing has come yet.",
-    columns: [text("Namespace", (row) => row.namespace), text("Pod", (row) => row.pod), text("Signal", (row) => row.signal), count("Items", (row) => row.items), size("Bytes", (row) => row.bytes)],
+    columns: [text("Namespace", (row) => row.namespace), text("Pod", (row) => row.pod), text("Service", (row) => row.service), text("Signal", (row) => row.signal), count("Items", (row) => row.items), size("Bytes", (row) => row.bytes)],
   },
 });
 

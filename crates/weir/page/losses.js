@@ -57,7 +57,7 @@ function copySample(key, what, event) {
 const LOSSES = [
   { head: "Pipeline", of: (row) => row.pipeline },
   { head: "Where", of: (row) => row.where },
-  { head: "Reason", of: (row) => row.reason.replaceAll("_", " ") },
+  { head: "Reason", of: (row) => row.reason },
   { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items), kind: () => "bad" },
 ];
 

@@ -95,11 +95,11 @@ function age(words) {
   if ($("age").textContent !== words) $("age").textContent = words;
 }
 
-// Another view leads here, with the pipeline it was about.
-function go(name, pipeline, edge) {
+// One view leads to another, with what it was about.
+function go(name, ...what) {
   location.hash = name;
   show();
-  if (isAdmin !== false) VIEWS.find((one) => one.name === name).openFor(pipeline, edge);
+  if (isAdmin !== false) VIEWS.find((one) => one.name === name).openFor(...what);
 }
 
 function beginTabs() {

@@ -8,7 +8,7 @@ import { lines, summary, tree } from "./items.js";
 import { Tap } from "./taps.js";
 
 const SAMPLES = 1000;
-const PER_SECOND = 100;
+const PER_SECOND = 200;
 const SECONDS = 900;
 
 const HINTS = { conditions: "one OTTL condition a line; a line that begins with a space goes on with the one before", statements: "one OTTL statement a line" };
@@ -139,7 +139,7 @@ async function collect() {
   trouble("");
   samples = new Tap(showSamples);
   try {
-    await samples.open({ pipeline: $("rules-pipeline").value, edge: "in", items_per_second: PER_SECOND, seconds: SECONDS, redact: false });
+    await samples.open({ pipeline: $("rules-pipeline").value, edge: "in", items_per_second: PER_SECOND, seconds: SECONDS });
   } catch (error) {
     samples = null;
     trouble(error.message);

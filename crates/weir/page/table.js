@@ -19,7 +19,7 @@ export class Table {
     this.body = element("tbody");
     this.more = element("button", { type: "button" }, `Show ${ROWS} more`);
     this.scroll = element("div", { class: "scroll", tabindex: "-1" }, element("table", {}, element("caption", { class: "hidden" }, caption), element("thead", {}, this.head), this.body));
-    this.root = element("div", { class: "list" }, element("div", { class: "bar" }, this.find, this.count), this.scroll, element("p", {}, this.more));
+    this.root = element("div", { class: "list" }, element("div", { class: "bar" }, this.find, this.count), this.scroll, element("p", { hidden: true }, this.more));
     this.listen();
   }
 
@@ -31,7 +31,7 @@ export class Table {
     this.more.addEventListener("click", () => { this.shown += ROWS; this.show(); });
     this.scroll.addEventListener("scroll", () => {
       const { scrollTop, clientHeight, scrollHeight } = this.scroll;
-      if (!this.more.hidden && scrollTop + clientHeight > scrollHeight - NEAR_THE_END_PX) this.more.click();
+      if (!this.more.parentNode.hidden && scrollTop + clientHeight > scrollHeight - NEAR_THE_END_PX) this.more.click();
     });
     this.head.addEventListener("click", (event) => {
       const at = event.target.closest("button")?.dataset.column;
@@ -75,10 +75,10 @@ export class Table {
     const all = this.found();
     const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.key : null;
     settle(this.head, ...this.columns.map((column, index) => this.title(column, index)));
-    settle(this.body, ...all.slice(0, this.shown).map((row) => this.row(row)));
+    settle(this.body, ...all.slice(0, this.shown).map((row, index) => this.row(row, index)));
     if (!all.length) settle(this.body, element("tr", {}, element("td", { colspan: this.columns.length, class: "faint" }, this.rows.length ? "Nothing fits the filter." : this.none)));
     if (focused != null && document.activeElement.closest?.("tr")?.dataset.key !== focused) this.body.querySelector(`tr[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
-    this.more.hidden = this.more.parentNode.hidden = all.length <= this.shown;
+    this.more.parentNode.hidden = all.length <= this.shown;
     const shown = Math.min(this.shown, all.length);
     this.find.parentNode.hidden = this.isBeside && this.rows.length <= FEW && !this.find.value;
     const words = `${all.length === this.rows.length ? "" : `${amount(all.length)} of `}${counted(this.rows.length, "row")}${shown < all.length ? `, ${amount(shown)} shown` : ""}`;
@@ -91,13 +91,14 @@ export class Table {
       element("button", { type: "button", "data-column": index }, column.head));
   }
 
-  row(row) {
+  // One row is reached by Tab, the others from there by arrows.
+  row(row, at) {
     const key = this.key(row);
     const cells = this.columns.map((column, index) => {
       const kind = [column.number && "n", column.words && "words", column.kind?.(row)].filter(Boolean).join(" ") || null;
       const content = column.cell ? column.cell(row) : String(column.of(row) ?? "");
       return element(index ? "td" : "th", { scope: index ? null : "row", class: kind }, ...[content].flat());
     });
-    return element("tr", { tabindex: "0", "data-key": key, "aria-selected": this.opens ? String(this.chosen === key) : null }, ...cells);
+    return element("tr", { tabindex: at ? "-1" : "0", "data-key": key, "aria-selected": this.opens ? String(this.chosen === key) : null }, ...cells);
   }
 }

@@ -12,19 +12,21 @@ let everywhere = false;
 let paused = false;
 // What came while it was paused.
 let kept = [];
+// By number; those in the list.
+const shownItems = new Map();
 
 export const tap = {
   name: "tap",
   title: "Tap",
   isAdmin: true,
-  begin() {
+  begin(go) {
     $("tap-form").addEventListener("submit", (event) => { event.preventDefault(); open(); });
     $("tap-pause").addEventListener("click", () => pause(!paused));
     $("tap-clear").addEventListener("click", () => { $("tap-items").replaceChildren(); kept = []; tap.show(); });
     $("tap-stop").addEventListener("click", () => current?.stop());
-    $("tap-items").addEventListener("click", (event) => {
-      const seq = Number(event.target.closest("li")?.dataset.seq);
-      if (event.target.dataset.act === "copy") copy(JSON.stringify(current.items.get(seq)?.item ?? shownItems.get(seq), null, 2), event.target);
+    $("tap-items").addEventListener("click", ({ target }) => {
+      if (target.dataset.act === "copy") copy(JSON.stringify(shownItems.get(Number(target.closest("li").dataset.seq)), null, 2), target);
+      if (target.dataset.act === "find") go("find", target.dataset.trace);
     });
     $("tap-items").addEventListener("keydown", walk);
   },
@@ -59,8 +61,6 @@ export function fillPipelines() {
     else if (names.length) [select.value] = names;
   }
 }
-
-const shownItems = new Map();
 
 async function open() {
   await current?.stop();
@@ -131,7 +131,7 @@ function showState() {
   say("tap-state", isOpen ? (paused ? "paused" : error ? `no answer: ${error}` : "open") : "ended");
   $("tap-state").className = isOpen && !error ? "well" : "warn";
   const waits = paused && kept.length ? `; ${amount(kept.length)} came since the pause` : "";
-  const over = leftOut ? `, ${amount(leftOut)} left out: they were more than the limit` : "";
+  const over = leftOut ? `, ${amount(leftOut)} left out: they came too fast to be looked at` : "";
   $("tap-counts").textContent = `${isOpen ? `ends in ${duration(Math.round(left))}; ` : ""}${amount(seen)} passed, ${amount(matched)} matched${over}${waits}`;
 }
 
