@@ -94,17 +94,16 @@ function showState() {
 }
 
 function showWays() {
-  const by = Map.groupBy ? Map.groupBy([...found.values()], (of) => of.pipeline) : grouped([...found.values()]);
-  const parts = [...by].map(([pipeline, items]) => element("div", { class: "card" },
+  const parts = [...grouped()].map(([pipeline, items]) => element("div", { class: "card" },
     element("h2", {}, pipeline),
     ...items.slice(0, MOST_SHOWN).map(itemWay),
     items.length > MOST_SHOWN ? element("p", { class: "faint" }, `and ${amount(items.length - MOST_SHOWN)} more`) : null));
   settle($("find-ways"), ...refusedBefore.map(refusal), ...parts);
 }
 
-function grouped(items) {
+function grouped() {
   const by = new Map();
-  for (const of of items) by.set(of.pipeline, [...(by.get(of.pipeline) || []), of]);
+  for (const of of found.values()) by.set(of.pipeline, [...(by.get(of.pipeline) || []), of]);
   return by;
 }
 
