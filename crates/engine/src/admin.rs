@@ -8,20 +8,23 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
+use http::header::{ALLOW, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::budget::{Funds, Text};
+use crate::budget::{Funds, Permit, Text};
 use crate::receive::Gate;
 use crate::view::{Health, View};
 
@@ -29,6 +32,9 @@ use crate::view::{Health, View};
 const MAX_CONNECTIONS: usize = 32;
 /// What is kept of a request, and of an answer that nobody reads.
 const BUFFER_BYTES: usize = 8 * 1024;
+const NO_MEMORY: &str = "the memory budget is used up; try again\n";
+/// What is taken of what a client sends.
+const MOST_POSTED: usize = 64 * 1024;
 /// For a request to arrive and its answer to be read.
 const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Accepting rests this long after a failure.
@@ -43,8 +49,18 @@ pub struct Route {
     pub page: Arc<dyn Page>,
 }
 
-/// Something that is shown at a path, by GET and HEAD, to those who may see it.
+/// Something that is shown at a path to those who may see it.
 pub trait Page: fmt::Debug + Send + Sync {
+    /// The methods that it takes.
+    fn methods(&self) -> &'static [Method] {
+        READING
+    }
+
+    /// Whether everybody may see it, even at a port that wants a token: it has nothing of this process.
+    fn is_public(&self) -> bool {
+        false
+    }
+
     /// Writes the page to `body`, which pays for it. `None` when there is no room for the page; the client is then told
     /// so. The page may be asked once more, with memory from elsewhere.
     ///
@@ -52,9 +68,18 @@ pub trait Page: fmt::Debug + Send + Sync {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown>;
 }
 
+/// Of a page that only shows something.
+pub const READING: &[Method] = &[Method::GET, Method::HEAD];
+
 /// What a page is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
+    /// One of the page's methods.
+    pub method: &'a Method,
+    /// What a client sent with POST: JSON, at most 64 KiB.
+    pub body: &'a [u8],
+    /// Who asks.
+    pub peer: IpAddr,
     /// The whole path, as the client wrote it.
     pub path: &'a str,
     /// What follows it after `?`.
@@ -108,7 +133,7 @@ impl Desk {
         let mut conversations = JoinSet::new();
         let mut open: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok((stream, _)) = listener.accept().await else {
+            let Ok((stream, peer)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
@@ -119,14 +144,14 @@ impl Desk {
                 // Connections that have just come get their answer before more come.
                 tokio::task::yield_now().await;
             }
-            open.push_back(conversations.spawn(self.clone().converse(stream)));
+            open.push_back(conversations.spawn(self.clone().converse(stream, peer.ip())));
         }
     }
 
-    async fn converse(self, stream: TcpStream) {
+    async fn converse(self, stream: TcpStream, peer: IpAddr) {
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = self.answer(request.method(), request.uri(), request.headers());
-            async move { Ok::<_, Infallible>(answer) }
+            let desk = self.clone();
+            async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(BUFFER_BYTES);
@@ -135,32 +160,76 @@ impl Desk {
         let _ = tokio::time::timeout(CONVERSATION_TIMEOUT, conversation).await;
     }
 
-    fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answer {
-        if let Some(Err(refusal)) = self.gate.as_ref().map(|gate| gate.check(headers)) {
-            let text = format!("{}\n", refusal.message);
-            return with(text_answer(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer");
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
+        let (head, incoming) = request.into_parts();
+        let route = self.routes.iter().find(|route| route.leads_to(head.uri.path()));
+        if let Some(refusal) = self.refusal(&head.headers, route) {
+            return refusal;
         }
-        let Some(route) = self.routes.iter().find(|route| route.leads_to(uri.path())) else {
+        let Some(route) = route else {
             let paths: Vec<_> = self.routes.iter().map(|route| route.path).collect();
             return text_answer(
                 StatusCode::NOT_FOUND,
                 format!("nothing is at this path; look at {}\n", paths.join(", ")),
             );
         };
-        if method != Method::GET && method != Method::HEAD {
-            let answer = text_answer(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
-            return with(answer, ALLOW, "GET, HEAD");
+        if !route.page.methods().contains(&head.method) {
+            return not_allowed(route.page.methods());
         }
-        let asked = Asked { path: uri.path(), query: uri.query(), view: &self.view };
-        let page = self.funds.find(|budget| {
-            let mut body = Text::new(budget)?;
-            let Shown { status, content_type } = route.page.show(&asked, &mut body)?;
-            Some(answer(status, content_type, body.into_bytes()))
-        });
-        page.unwrap_or_else(|| {
-            let text = "the memory budget is used up; try again\n";
-            with(text_answer(StatusCode::SERVICE_UNAVAILABLE, text), RETRY_AFTER, "1")
-        })
+        let body = match head.method {
+            Method::POST => self.read(&head.headers, incoming).await,
+            _ => Ok((Bytes::new(), None)),
+        };
+        let (body, _paid) = match body {
+            Ok(body) => body,
+            Err((status, text)) => return text_answer(status, text),
+        };
+        let (path, query) = (head.uri.path(), head.uri.query());
+        let asked = Asked { method: &head.method, body: &body, peer, path, query, view: &self.view };
+        let show = || {
+            let page = self.funds.find(|budget| {
+                let mut body = Text::new(budget)?;
+                let Shown { status, content_type } = route.page.show(&asked, &mut body)?;
+                Some(answer(status, content_type, body.into_bytes()))
+            });
+            page.unwrap_or_else(no_memory)
+        };
+        // What is asked with POST may take long.
+        let is_many = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        if head.method == Method::POST && is_many { tokio::task::block_in_place(show) } else { show() }
+    }
+
+    /// Why this client may not see what is at the path. Where no token is wanted, only this machine can connect; but the
+    /// page of a foreign site in a browser on this machine can, too, under a name of its own that it has pointed here.
+    fn refusal(&self, headers: &HeaderMap, route: Option<&Route>) -> Option<Answer> {
+        let gate = self.gate.as_ref().filter(|_| !route.is_some_and(|route| route.page.is_public()))?;
+        if !gate.wants_tokens() && !headers.get(HOST).is_none_or(is_here) {
+            let text = "without a token, only names of this machine are answered: localhost, or an address\n";
+            return Some(text_answer(StatusCode::MISDIRECTED_REQUEST, text));
+        }
+        let refusal = gate.check(headers).err()?;
+        let text = format!("{}\n", refusal.message);
+        Some(with(text_answer(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer"))
+    }
+
+    /// Reads what a client sends with POST, which is paid for before. It has to say that it is JSON: so the page of a
+    /// foreign site cannot send it without asking the browser.
+    async fn read(
+        &self,
+        headers: &HeaderMap,
+        incoming: Incoming,
+    ) -> Result<(Bytes, Option<Permit>), (StatusCode, String)> {
+        let is_json = |value: &HeaderValue| value.as_bytes().starts_with(b"application/json");
+        if !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+            return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send it as application/json\n".to_owned()));
+        }
+        let permit = self.funds.find(|budget| budget.try_take(MOST_POSTED));
+        let permit = permit.ok_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, NO_MEMORY.to_owned()))?;
+        let body = Limited::new(incoming, MOST_POSTED).collect().await.map_err(|error| {
+            let text = format!("cannot read what was sent, of which at most {MOST_POSTED} bytes are taken: {error}\n");
+            (StatusCode::BAD_REQUEST, text)
+        })?;
+        Ok((body.to_bytes(), Some(permit)))
     }
 }
 
@@ -187,6 +256,25 @@ impl Page for HealthPage {
         fmt::Write::write_fmt(body, format_args!("{{\"status\":\"{}\"}}\n", health.as_str())).ok()?;
         Some(Shown { status, ..Shown::JSON })
     }
+}
+
+/// Whether a host is one that only this machine has, or an address.
+fn is_here(host: &HeaderValue) -> bool {
+    let Some(authority) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+fn no_memory() -> Answer {
+    with(text_answer(StatusCode::SERVICE_UNAVAILABLE, NO_MEMORY), RETRY_AFTER, "1")
+}
+
+fn not_allowed(methods: &[Method]) -> Answer {
+    let allowed: Vec<_> = methods.iter().map(Method::as_str).collect();
+    let allowed = allowed.join(", ");
+    let mut answer = text_answer(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed} are served here\n"));
+    answer.headers_mut().extend(HeaderValue::try_from(allowed).map(|allowed| (ALLOW, allowed)));
+    answer
 }
 
 fn text_answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {

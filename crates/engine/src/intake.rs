@@ -29,8 +29,10 @@ use crate::inlet::{InputKind, Obstacle, Request, Secured, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::rules::{Delta, Rules};
-use crate::settings::LAST_ANSWERS;
+use crate::settings::{LAST_ANSWERS, Onlookers};
 use crate::store::Store;
+use crate::talkers::Talkers;
+use crate::taps::Taps;
 use crate::view::SourceFigures;
 use cuts::Cuts;
 use offer::Offer;
@@ -134,6 +136,8 @@ pub(crate) struct Intake {
     store: Option<Store>,
     drain_deadline: OnceLock<Instant>,
     turns: Turns,
+    taps: Taps,
+    talkers: Talkers,
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub(crate) unclaimed: BySignal,
     /// What the sources in this process told last.
@@ -142,7 +146,10 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Without pipelines as yet: nothing is served.
-    pub(crate) fn new(budget: Budget, spill_after: Duration, store: Option<Store>) -> Self {
+    pub(crate) fn new(budget: Budget, spill_after: Duration, store: Option<Store>, onlookers: &Onlookers) -> Self {
+        let Onlookers { taps, talkers } = onlookers.clone();
+        taps.pay_from(&budget);
+        talkers.pay_from(&budget);
         let (routes, max_request_bytes) = (RwLock::new(Arc::new(Routes::empty())), AtomicUsize::new(0));
         Self {
             routes,
@@ -152,6 +159,8 @@ impl Intake {
             store,
             drain_deadline: OnceLock::new(),
             turns: Turns::new(),
+            taps,
+            talkers,
             unclaimed: BySignal::default(),
             sources: Mutex::default(),
         }
@@ -268,6 +277,7 @@ impl Intake {
             return Err(Verdict::NotServed);
         }
         let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
+        self.talkers.count(signal, enriched.whole());
         let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);
         let mut offers = Vec::new();
         let has_it = |route: &Route| secured.is_some_and(|secured| secured.contains(&route.pipeline.account.id));
@@ -277,11 +287,13 @@ impl Intake {
                 is_claimed = true;
                 continue;
             }
-            let Some(processed) = enriched.select(&route.selection, route.rules.as_deref(), cuts.purse)? else {
-                continue;
-            };
+            let Some(taken) = enriched.select(&route.selection, cuts.purse)? else { continue };
+            let (pipeline, taps) = (&route.pipeline.account.id, self.taps.at(&route.pipeline.account.id));
+            let before = taps.before(&taken.body, taken.items);
+            let processed = enriched.process(taken, route.rules.as_deref(), cuts.purse)?;
+            let mark = taps.look(signal, pipeline, before.as_ref(), &processed);
             // Should this one fail, what was converted before it is taken back as it is dropped.
-            offers.push(cuts.offer(route, processed)?);
+            offers.push(Offer { mark, ..cuts.offer(route, processed)? });
         }
         if offers.is_empty() && !is_claimed {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);

@@ -58,6 +58,8 @@ mod share;
 mod simulation;
 mod status;
 mod store;
+pub mod talkers;
+pub mod taps;
 pub mod view;
 mod writes;
 
@@ -290,6 +292,8 @@ impl Engine {
             return Err(error);
         }
         let changes = self.pipelines.apply(plan);
+        let touched = changes.changed.iter().chain(&changes.removed).cloned().collect();
+        self.pipelines.settings.onlookers.taps.pipelines_changed(&touched);
         match changes.faults.first() {
             None => self.reloads.succeeded(),
             Some(fault) => self.reloads.failed(&fault.to_string()),
@@ -511,7 +515,7 @@ impl Started {
         let opened = open_journal(&settings, clock)?;
         let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
         let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
-        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone()));
+        let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone(), &settings.onlookers));
         let read_back = Budget::new(division.read_back * division.pipelines);
         let oversized = budget.within(division.oversized());
         let limits = pipelines::limits(division);

@@ -29,6 +29,7 @@ pub(crate) use ticket::Ticket;
 use crate::account::Account;
 use crate::books::{DropReason, Fate};
 use crate::budget::{OVERHEAD_BYTES, Paid};
+use crate::taps::{Mark, Way};
 
 /// A part of a request that is small enough for a backend.
 #[derive(Debug, Clone)]
@@ -48,6 +49,8 @@ pub(crate) struct Obligation {
     ticket: Option<Arc<Ticket>>,
     account: Arc<Account>,
     phase: Mutex<Phase>,
+    /// Somebody wants to know what becomes of it.
+    mark: Option<Mark>,
     /// Pays for what it costs beside its bytes, unless the bytes or something else have paid for it.
     _paid: Option<Paid>,
 }
@@ -85,7 +88,7 @@ impl Obligation {
     /// A new obligation whose bytes nobody else has.
     #[cfg(test)]
     pub(crate) fn new(body: Bytes, items: u64, ticket: &Arc<Ticket>, account: &Arc<Account>) -> Arc<Self> {
-        Self::paid(Piece { body, items }, None, ticket, account)
+        Self::paid(Piece { body, items }, None, ticket, account, None)
     }
 
     /// A new obligation for a piece, entered in the books as waiting.
@@ -94,12 +97,14 @@ impl Obligation {
         paid: Option<Paid>,
         ticket: &Arc<Ticket>,
         account: &Arc<Account>,
+        mark: Option<Mark>,
     ) -> Arc<Self> {
         account.books.arrive(items);
+        mark.iter().for_each(|mark| mark.set(Way::Pending));
         ticket.opened();
         let (bytes, ticket, account) = (body.len(), Some(Arc::clone(ticket)), Arc::clone(account));
         let phase = Mutex::new(Phase::Waiting { body, sent: false, deposited: false });
-        Arc::new(Self { items, bytes, since: Instant::now(), ticket, account, phase, _paid: paid })
+        Arc::new(Self { items, bytes, since: Instant::now(), ticket, account, phase, mark, _paid: paid })
     }
 
     /// An obligation that the journal remembers: an entry that was taken from the pipeline's queue.
@@ -122,7 +127,7 @@ impl Obligation {
         phase: Phase,
     ) -> Arc<Self> {
         let (account, phase) = (Arc::clone(account), Mutex::new(phase));
-        Arc::new(Self { items, bytes, since, ticket, account, phase, _paid: None })
+        Arc::new(Self { items, bytes, since, ticket, account, phase, mark: None, _paid: None })
     }
 
     /// What kind of items are in it.
@@ -262,6 +267,7 @@ impl Obligation {
     fn give_back(&self, mut phase: MutexGuard<'_, Phase>) {
         *phase = Phase::Withdrawn;
         self.account.books.withdraw(self.items);
+        self.tell(Way::Withdrawn);
         if let Some(ticket) = &self.ticket {
             ticket.withdrawn.store(true, Ordering::Release);
         }
@@ -280,6 +286,7 @@ impl Obligation {
                 *phase = Phase::Done;
                 self.account.share.remove(self.cost());
                 self.account.books.finish_kept(self.items, &Fate::Dropped(DropReason::Shutdown));
+                self.tell(Way::Dropped);
             }
             Phase::Waiting { deposited: true, .. }
             | Phase::Storing
@@ -294,6 +301,7 @@ impl Obligation {
     /// The pipeline is done with the piece. False when the piece had been given up before and is in the books already.
     pub(crate) fn finish(&self, fate: &Fate) -> bool {
         let account = &self.account;
+        self.tell(Way::of(fate));
         let mut phase = self.lock();
         match std::mem::replace(&mut *phase, Phase::Done) {
             Phase::Waiting { .. } | Phase::Storing => {
@@ -320,6 +328,12 @@ impl Obligation {
             }
         }
         true
+    }
+
+    fn tell(&self, way: Way) {
+        if let Some(mark) = &self.mark {
+            mark.set(way);
+        }
     }
 
     /// The client no longer waits for this piece.

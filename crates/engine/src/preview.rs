@@ -96,10 +96,11 @@ fn one(pipeline: &Pipeline, enriched: &Enriched, purse: Purse<'_>) -> Result<Pre
         steps: enriched.steps(&pipeline.input),
     };
     let selection = Selection::new(&pipeline.input);
-    let Some(mut processed) = enriched.select(&selection, None, purse).map_err(explain)? else {
+    let Some(taken) = enriched.select(&selection, purse).map_err(explain)? else {
         preview.rules = rules(pipeline)?.map(|rules| reports(pipeline, &rules)).unwrap_or_default();
         return Ok(preview);
     };
+    let mut processed = enriched.process(taken, None, purse).map_err(explain)?;
     if selection.is_selective() {
         preview.steps.push(step("namespaces", &processed));
     }
@@ -155,7 +156,7 @@ fn explain(unprepared: Unprepared) -> String {
     }
 }
 
-fn reports(pipeline: &Pipeline, rules: &Rules) -> Vec<RuleReport> {
+pub(crate) fn reports(pipeline: &Pipeline, rules: &Rules) -> Vec<RuleReport> {
     let mut reports = Vec::new();
     let mut add = |field: String, texts: &[String], stats: &[RuleStats]| {
         for (line, (text, stats)) in texts.iter().zip(stats).enumerate() {

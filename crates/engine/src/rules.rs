@@ -48,7 +48,8 @@ pub(crate) struct Rules {
     /// Filters of Fluent Bit, each of which counts as a condition.
     pub(crate) sections: Option<Counted<Filters>>,
     pub(crate) delta: Option<Delta>,
-    reported: Mutex<Seldom>,
+    /// When an error was logged last; `None` if none shall be.
+    reported: Option<Mutex<Seldom>>,
 }
 
 /// A group of rules, and what became of each of them.
@@ -153,7 +154,13 @@ impl Rules {
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
         let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
-        Ok(Some(Self { pipeline, signal, transforms, filters, sections, delta, reported: Mutex::default() }))
+        let reported = Some(Mutex::default());
+        Ok(Some(Self { pipeline, signal, transforms, filters, sections, delta, reported }))
+    }
+
+    /// The same, which log nothing: for whoever only tries what they do.
+    pub(crate) fn in_silence(self) -> Self {
+        Self { reported: None, ..self }
     }
 
     /// Applies the rules to a valid request of `items` items. What is made is paid for from `purse`, which knows of the
@@ -227,7 +234,8 @@ impl Rules {
             let Some(cause) = &tally.first_error else { continue };
             let cause = legible::line(cause, MAX_CAUSE_CHARS);
             stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
-            if self.reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
+            let Some(reported) = &self.reported else { continue };
+            if reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
                 let (pipeline, errors) = (&self.pipeline, tally.errors);
                 tracing::warn!(
                     %pipeline,
@@ -297,6 +305,11 @@ impl Work<'_> {
 impl Removed {
     pub(crate) fn new(reason: &'static str, items: u64) -> Self {
         Self { reason, items, condition: None }
+    }
+
+    /// Whether the condition with this counter removed them.
+    pub(crate) fn is_by(&self, filtered: &Arc<AtomicU64>) -> bool {
+        self.condition.as_ref().is_some_and(|condition| Arc::ptr_eq(condition, filtered))
     }
 
     /// The request is accepted.

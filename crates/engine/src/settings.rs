@@ -9,6 +9,8 @@ use weir_journal::Fs;
 use weir_plan::Secret;
 
 use crate::admin::Route;
+use crate::talkers::Talkers;
+use crate::taps::Taps;
 
 /// OTLP/gRPC's registered port.
 pub const GRPC_PORT: u16 = 4317;
@@ -132,6 +134,15 @@ pub struct Proxy {
     pub except: String,
 }
 
+/// What looks at what passes, while somebody asks for it.
+#[derive(Debug, Clone, Default)]
+pub struct Onlookers {
+    /// See the items.
+    pub taps: Taps,
+    /// See who sends them.
+    pub talkers: Talkers,
+}
+
 /// A disk that hangs keeps the process alive for no longer than this.
 pub(crate) const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -179,6 +190,8 @@ pub struct Settings {
     pub health_pages: Vec<Route>,
     /// How backends are reached.
     pub proxy: Proxy,
+    /// Who looks at what passes.
+    pub onlookers: Onlookers,
 }
 
 impl Default for Settings {
@@ -204,6 +217,7 @@ impl Default for Settings {
             pages: Vec::new(),
             health_pages: Vec::new(),
             proxy: Proxy::default(),
+            onlookers: Onlookers::default(),
         }
     }
 }

@@ -8,6 +8,8 @@
 //! A [`Part`] is only a place in the request until somebody makes it. So its memory can be paid for first, and nothing
 //! is kept for an item.
 
+mod single;
+
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -15,6 +17,8 @@ use bytes::Bytes;
 use crate::build::{Encoder, varint_len};
 use crate::cursor::{Field, Fields};
 use crate::signal::{Chain, Signal};
+
+pub use single::single;
 
 /// A request cut from a larger one, not made yet.
 #[derive(Debug, Clone)]

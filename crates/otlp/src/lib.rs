@@ -36,7 +36,7 @@ pub mod status;
 pub mod traces;
 mod validate;
 
-pub use cut::{Part, count, cut, halve};
+pub use cut::{Part, count, cut, halve, single};
 pub use error::{Error, Fault, Problem};
 pub use json::{Json, from_json, to_json};
 pub use limits::{Counts, Limits};

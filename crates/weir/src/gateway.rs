@@ -32,7 +32,7 @@ use crate::handover::{self, Predecessor, Successor};
 use crate::health::{self, HealthOfPipelines, Verdicts};
 use crate::host::{self, Host, News, Place, Reading};
 use crate::limits;
-use crate::page::{self, Past};
+use crate::page::{self, Configurations, Past};
 use crate::runtime_metrics::RuntimeMetrics;
 use crate::scraping::MetricAgent;
 use crate::security;
@@ -117,6 +117,8 @@ struct Gateway<H> {
     probes: Option<Probes>,
     /// Look at how data flows.
     looking: [JoinHandle<()>; 2],
+    /// What runs, and what became of other configurations.
+    configurations: Configurations,
     /// The whole budget in bytes, for the log.
     memory: usize,
 }
@@ -132,6 +134,7 @@ impl<H: Host> Gateway<H> {
         let mut settings = settings::of(&args, &plan)?;
         let verdicts = Verdicts::default();
         let past = Past::within(settings.memory);
+        let configurations = Configurations::default();
         settings.pages = host.pages(&verdicts);
         settings.pages.extend(page::routes(&verdicts, &past));
         settings.health_pages.push(Route::new("/health/pipelines", HealthOfPipelines::of(&verdicts)));
@@ -143,6 +146,7 @@ impl<H: Host> Gateway<H> {
         let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
         let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone(), host.speaks());
         settings.admin.routes.push(Route::new("/targets", targets));
+        settings.admin.routes.extend(page::private_routes(&settings.onlookers, &configurations));
         settings.admin.routes.extend(page::routes(&verdicts, &past));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
@@ -160,6 +164,7 @@ impl<H: Host> Gateway<H> {
         let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
+        configurations.started(&plan);
         let looking = [health::watch(engine.view(), args.look_every, verdicts), past.record(engine.view())];
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
         metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
@@ -178,6 +183,7 @@ impl<H: Host> Gateway<H> {
             predecessor,
             probes,
             looking,
+            configurations,
             memory,
         })
     }

@@ -3,18 +3,29 @@
 //! Beside the metrics it shows numbers, names and words of backends, and no telemetry. On the admin port, which has a token or
 //! listens on this machine alone, the same page finds `/rejected`, `/logs` and `/targets` as well, and shows them.
 
+mod configurations;
+mod json;
 mod now;
 mod past;
+mod redact;
+mod rehearsal;
+mod talkers;
+mod taps;
 
 use std::io::Write as _;
 
 use http::StatusCode;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Route, Shown};
+use weir_engine::settings::Onlookers;
 
 use crate::health::{HealthOfPipelines, Verdicts};
+pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
+use rehearsal::RehearsalPage;
+use talkers::TalkersPage;
+use taps::TapsPage;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
@@ -52,6 +63,19 @@ pub(crate) fn routes(verdicts: &Verdicts, past: &Past) -> Vec<Route> {
     api.into_iter().chain(files).collect()
 }
 
+/// What shows telemetry, or names of what is in it: for the admin port alone.
+pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurations: &Configurations) -> Vec<Route> {
+    let page = TapsPage::new(taps, configurations);
+    let rehearsal = RehearsalPage { taps: taps.clone(), configurations: configurations.clone() };
+    vec![
+        Route::new("/api/taps", page.clone()),
+        Route::new("/api/taps/", page),
+        Route::new("/api/preview", rehearsal),
+        Route::new("/api/talkers", TalkersPage(talkers.clone())),
+        Route::new("/api/configuration", configurations.clone()),
+    ]
+}
+
 /// A static file.
 #[derive(Debug)]
 struct File {
@@ -61,6 +85,11 @@ struct File {
 }
 
 impl Page for File {
+    /// A browser has to have the page before it can send a token.
+    fn is_public(&self) -> bool {
+        true
+    }
+
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         if asked.path != self.path {
             body.write_all(b"nothing is at this path; the page is at /, metrics are at /metrics\n").ok()?;

@@ -44,7 +44,16 @@ impl<'a> Cuts<'a> {
         let pipeline = Arc::clone(&route.pipeline);
         let size = &pipeline.account.request_size;
         let pieces = if items > 0 { self.pieces(&body, items, size)? } else { Vec::new() };
-        Ok(Offer { pipeline, pieces, obligations: Vec::new(), removed, conversion, reliance: None, _paid: None })
+        Ok(Offer {
+            pipeline,
+            pieces,
+            obligations: Vec::new(),
+            removed,
+            conversion,
+            reliance: None,
+            mark: None,
+            _paid: None,
+        })
     }
 
     /// Pieces as large as the backend takes, as far as that costs nobody anything. What several pipelines share stays one

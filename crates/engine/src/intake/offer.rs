@@ -9,6 +9,7 @@ use crate::division::PIECE_BYTES;
 use crate::obligation::{Obligation, Piece, Ticket};
 use crate::pipeline::Pipeline;
 use crate::rules::{Conversion, Removed};
+use crate::taps::Mark;
 
 /// What one pipeline gets of a request.
 pub(super) struct Offer {
@@ -23,6 +24,8 @@ pub(super) struct Offer {
     pub(super) conversion: Option<Conversion>,
     /// What else has to be accepted first, because points were left out on account of it.
     pub(super) reliance: Option<Reliance>,
+    /// Wants to know what becomes of it.
+    pub(super) mark: Option<Mark>,
     /// Pays for the offer itself when there are no obligations.
     pub(super) _paid: Option<Paid>,
 }
@@ -33,7 +36,8 @@ impl Offer {
         let mut pay = || paid.as_mut().and_then(|paid| paid.pay(PIECE_BYTES));
         self._paid = if self.pieces.is_empty() { pay() } else { None };
         let account = &self.pipeline.account;
-        let obligation = |piece| Obligation::paid(piece, pay(), ticket, account);
+        let mark = self.mark.take();
+        let obligation = |piece| Obligation::paid(piece, pay(), ticket, account, mark.clone());
         self.obligations = std::mem::take(&mut self.pieces).into_iter().map(obligation).collect();
     }
 

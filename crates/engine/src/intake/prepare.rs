@@ -105,6 +105,11 @@ impl Enriched {
         Ok(Self { signal, items, input: origin.input, unix_nanos, quiet: (quiet, noise), whole })
     }
 
+    /// The request with all that is known of its sender.
+    pub(super) fn whole(&self) -> &[u8] {
+        &self.whole
+    }
+
     /// Bytes that all pipelines have in common.
     pub(super) fn bytes(&self) -> usize {
         let (quiet, whole) = (&self.quiet.0, &self.whole);
@@ -116,13 +121,8 @@ impl Enriched {
         lies_in(body, &self.whole) || lies_in(body, &self.quiet.0)
     }
 
-    /// What one pipeline gets of the request; `None` when it takes nothing.
-    pub(crate) fn select(
-        &self,
-        selection: &Selection,
-        rules: Option<&Rules>,
-        purse: Purse<'_>,
-    ) -> Result<Option<Processed>, Unprepared> {
+    /// What one pipeline takes of the request, before its rules; `None` when it takes nothing.
+    pub(crate) fn select(&self, selection: &Selection, purse: Purse<'_>) -> Result<Option<Taken>, Unprepared> {
         if !selection.takes_from(self.input) {
             return Ok(None);
         }
@@ -134,6 +134,16 @@ impl Enriched {
             Selected::All => (body.clone(), self.items - noise),
             Selected::Some(part) => (join(body, &part, selection.ranges(self.input, body), purse)?, part.items),
         };
+        Ok(Some(Taken { body, items, noise }))
+    }
+
+    /// What is left of it after the pipeline's rules.
+    pub(crate) fn process(
+        &self,
+        Taken { body, items, noise }: Taken,
+        rules: Option<&Rules>,
+        purse: Purse<'_>,
+    ) -> Result<Processed, Unprepared> {
         let purse = if self.has(&body) { purse } else { purse.holding(body.len()) };
         let mut processed = match rules {
             Some(rules) if items > 0 => rules.apply(body, items, purse, self.unix_nanos)?,
@@ -142,7 +152,7 @@ impl Enriched {
         if noise > 0 {
             processed.removed.push(Removed::new("istio_noise", noise));
         }
-        Ok(Some(processed))
+        Ok(processed)
     }
 
     /// The steps of a preview: the request after enrichment, and without noise if the input leaves that out.
@@ -173,6 +183,15 @@ impl Enriched {
         };
         taken(&self.whole, total) - taken(&self.quiet.0, total - self.quiet.1)
     }
+}
+
+/// What a pipeline takes of a request, before its rules.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) body: Bytes,
+    pub(crate) items: u64,
+    /// What it would have taken, had it not been noise.
+    noise: u64,
 }
 
 /// What enrichment makes of a request.

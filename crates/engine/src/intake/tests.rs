@@ -17,6 +17,7 @@ use crate::export::{About, Backend, Outcome, Unusable};
 use crate::inlet::Origin;
 use crate::pipeline::{Common, Limits};
 use crate::rules::Memory;
+use crate::settings::Onlookers;
 use crate::share::Share;
 
 const MEMORY: usize = 64 << 20;
@@ -46,7 +47,7 @@ fn intake(backend: Arc<dyn Backend>, rules: Option<Arc<Rules>>) -> Arc<Intake> {
     let (pipeline, delivery) = Pipeline::new("shop".into(), account, backend, common);
     tokio::spawn(delivery);
     let selection = Selection::new(&weir_plan::Input::default());
-    let intake = Intake::new(budget, Duration::from_millis(1), None);
+    let intake = Intake::new(budget, Duration::from_millis(1), None, &Onlookers::default());
     let routes = vec![Route { pipeline: Arc::new(pipeline), selection, rules }];
     intake.set_routes(Routes { routes, ..Routes::empty() }, MEMORY);
     Arc::new(intake)

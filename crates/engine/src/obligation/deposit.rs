@@ -8,6 +8,7 @@ use weir_journal::{Entry, QueueId};
 
 use super::{Obligation, Phase, Stored};
 use crate::store::Inside;
+use crate::taps::Way;
 
 /// A piece that is handed to the journal's writer.
 #[derive(Debug)]
@@ -97,6 +98,7 @@ impl Obligation {
             Phase::Storing => {
                 *phase = Phase::Done;
                 self.account.books.keep(self.items);
+                self.tell(Way::Stored);
                 drop(phase);
                 self.answered();
             }
@@ -118,6 +120,7 @@ impl Obligation {
             Phase::Waiting { .. } => {
                 *phase = Phase::Stored(stored.clone());
                 self.account.books.keep(self.items);
+                self.tell(Way::Stored);
                 drop(phase);
                 self.answered();
             }

@@ -92,6 +92,11 @@ impl Gate {
         }
     }
 
+    /// Whether requests have to carry a token.
+    pub(crate) fn wants_tokens(&self) -> bool {
+        !self.rules().tokens.is_empty()
+    }
+
     /// Whether a request with these headers may be taken.
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let rules = self.rules();

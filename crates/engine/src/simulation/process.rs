@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::export::Backend;
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
-use crate::settings::Fsync;
+use crate::settings::{Fsync, Onlookers};
 use crate::share::Share;
 use crate::store::{Io, Opened, Store};
 
@@ -114,7 +114,7 @@ impl Process {
             samples: 1 << 20,
             requests: 64,
         };
-        let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone()));
+        let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone(), &Onlookers::default()));
         let read_back = Budget::new(limits.read_back_bytes * planned.len());
         let oversized = budget.within(MEMORY / 4);
         let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };

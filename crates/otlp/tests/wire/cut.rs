@@ -122,12 +122,31 @@ proptest! {
     }
 
     #[test]
+    fn every_item_can_stand_alone((signal, request) in request_with_unknown_fields()) {
+        let parts: Vec<_> = weir_otlp::single(signal, &request).map(|part| made(&part)).collect();
+        prop_assert!(parts.iter().all(|part| part.items == 1));
+        prop_assert_eq!(Ok(parts.len()), usize::try_from(validate(signal, &request, &LIMITS).unwrap().items));
+        let mut alone: Vec<Placed> = Vec::new();
+        for part in &parts {
+            prop_assert_eq!(validate(signal, &part.bytes, &LIMITS).unwrap().items, 1);
+            let found = placed(signal, &part.bytes);
+            prop_assert_eq!(found.len(), 1);
+            alone.extend(found);
+        }
+        alone.sort();
+        // Messages that hold no item stand nowhere.
+        let items = placed(signal, &request).into_iter().filter(|placed| placed.len() == levels(signal).len());
+        prop_assert_eq!(alone, items.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn arbitrary_bytes_do_not_panic(
         signal in any_signal(), bytes in vec(any::<u8>(), 0..300), max in 0..100usize,
     ) {
         let bytes = Bytes::from(bytes);
         cut(signal, &bytes, max);
         halve(signal, &bytes);
+        weir_otlp::single(signal, &bytes).for_each(|part| drop(made(&part)));
     }
 }
 

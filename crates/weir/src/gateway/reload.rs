@@ -19,7 +19,7 @@ impl<H: Host> Gateway<H> {
         match news {
             News::Configuration(loaded) => self.reload(*loaded).await,
             News::Unreadable(error) => {
-                self.engine.reload_failed(&error);
+                self.refuse(&error);
                 tracing::error!(error, "the new configuration is not used; the last good one goes on");
             }
             News::Facts(facts) => {
@@ -40,7 +40,9 @@ impl<H: Host> Gateway<H> {
                 let facts = host::facts_of(&mut loaded);
                 let Loaded { plan, log_outputs, .. } = loaded;
                 match self.take_up(plan, facts).await {
-                    Ok(Changes { added, changed, removed, .. }) => {
+                    Ok(changes) => {
+                        self.configurations.changed(&self.plan, &changes);
+                        let Changes { added, changed, removed, .. } = changes;
                         self.host.runs(&self.plan, log_outputs, &self.engine.inlet());
                         let names =
                             |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
@@ -49,17 +51,24 @@ impl<H: Host> Gateway<H> {
                     }
                     Err(error) => {
                         let error = format!("{error:#}");
+                        self.configurations.refused(&error);
                         tracing::error!(error, "the new configuration is not used; the last good one goes on");
                     }
                 }
             }
             Err(report) => {
                 findings::log(&report.diagnostics);
-                self.engine.reload_failed(&report.to_string());
+                self.refuse(&report.to_string());
                 let findings = report.diagnostics.len();
                 tracing::error!(findings, "the new configuration is not used; the last good one goes on");
             }
         }
+    }
+
+    /// Another configuration is not used, for a reason that the engine does not know of.
+    fn refuse(&self, error: &str) {
+        self.engine.reload_failed(error);
+        self.configurations.refused(error);
     }
 
     /// Makes the process do what the pipelines of the plan ask for.

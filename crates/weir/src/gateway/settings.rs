@@ -1,7 +1,7 @@
 //! What the command line says about the engine.
 
 use anyhow::bail;
-use weir_engine::settings::Admin;
+use weir_engine::settings::{Admin, Onlookers};
 use weir_engine::{Settings, settings};
 use weir_plan::Plan;
 
@@ -65,5 +65,6 @@ pub(super) fn of(args: &ProcessArgs, plan: &Plan) -> anyhow::Result<Settings> {
         pages: Vec::new(),
         health_pages: Vec::new(),
         proxy: proxy::of_environment()?,
+        onlookers: Onlookers::default(),
     })
 }

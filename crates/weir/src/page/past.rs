@@ -120,6 +120,6 @@ impl Page for Past {
 }
 
 /// What stands in a query. Names of pipelines need no escapes.
-fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='))
 }

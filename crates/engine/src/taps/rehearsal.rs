@@ -1,0 +1,61 @@
+//! What other rules would make of what a tap has caught. Nothing is sent, counted or remembered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_plan::{Pipeline, Processing, Temporality};
+
+use super::caught::Caught;
+use super::{TapError, Taps};
+use crate::budget::Purse;
+use crate::clock::unix_nanos;
+use crate::preview::{RuleReport, reports};
+use crate::rules::{Memory, Rules};
+
+/// Items that are shown before and after.
+const SHOWN: usize = 20;
+
+/// What becomes of items.
+#[derive(Debug, Default)]
+pub struct Rehearsal {
+    /// Items that are left.
+    pub kept: u64,
+    /// Items that rules remove.
+    pub removed: u64,
+    /// What each rule did.
+    pub rules: Vec<RuleReport>,
+    /// The first items that are not the same afterwards, and what they are then; `None` if they are removed.
+    pub changed: Vec<(Arc<Caught>, Option<Bytes>)>,
+}
+
+impl Taps {
+    /// Applies the rules of a pipeline, but for temporality, to items one by one.
+    ///
+    /// # Errors
+    /// A rule that cannot be compiled, or no memory.
+    pub fn rehearse(&self, pipeline: &Pipeline, items: &[Arc<Caught>]) -> Result<Rehearsal, TapError> {
+        let processing = Processing { temporality: Temporality::default(), ..pipeline.processing.clone() };
+        let pipeline = Pipeline { processing, ..pipeline.clone() };
+        let rules =
+            Rules::compile(&pipeline, Memory { before: None, bytes: 0 }, &|| None, 0).map_err(TapError::Wrong)?;
+        let Some(rules) = rules.map(Rules::in_silence) else {
+            return Ok(Rehearsal { kept: items.len() as u64, ..Rehearsal::default() });
+        };
+        let budget = self.room().ok_or(TapError::NoMemory)?;
+        let mut rehearsal = Rehearsal::default();
+        for item in items {
+            let processed = rules
+                .apply(item.request.clone(), 1, Purse::new(&budget, 0), unix_nanos())
+                .map_err(|_| TapError::NoMemory)?;
+            processed.removed.iter().for_each(|removed| removed.count());
+            let after = (processed.items > 0).then_some(processed.body);
+            rehearsal.kept += u64::from(after.is_some());
+            rehearsal.removed += u64::from(after.is_none());
+            if rehearsal.changed.len() < SHOWN && after.as_ref() != Some(&item.request) {
+                rehearsal.changed.push((Arc::clone(item), after));
+            }
+        }
+        rehearsal.rules = reports(&pipeline, &rules);
+        Ok(rehearsal)
+    }
+}

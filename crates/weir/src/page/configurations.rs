@@ -1,0 +1,162 @@
+//! `/api/configuration`: what runs, and what became of the last configurations.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::{Changes, Text, unix_nanos};
+use weir_plan::{Input, Pipeline, PipelineId, Plan, Processing, Protocol, Selector};
+
+use super::json::show;
+
+/// Configurations that are remembered.
+const KEPT: usize = 50;
+/// Names of pipelines, and characters of an error, that are kept of each.
+const MOST_NAMES: usize = 100;
+const MOST_ERROR: usize = 4000;
+
+/// What runs, and what ran. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Configurations(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    pipelines: Vec<Pipeline>,
+    /// The newest first.
+    history: VecDeque<Event>,
+}
+
+/// What became of a configuration.
+#[derive(Debug, Default)]
+struct Event {
+    unix_ms: u64,
+    what: &'static str,
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+    error: Option<String>,
+}
+
+impl Configurations {
+    /// The process begins with this one.
+    pub(crate) fn started(&self, plan: &Plan) {
+        let added = names(plan.pipelines.iter().map(|pipeline| &pipeline.id));
+        self.takes(plan, Event { what: "started", added, ..Event::default() });
+    }
+
+    /// Another one took its place.
+    pub(crate) fn changed(&self, plan: &Plan, Changes { added, changed, removed, .. }: &Changes) {
+        let (added, changed, removed) = (names(added), names(changed), names(removed));
+        self.takes(plan, Event { what: "changed", added, changed, removed, ..Event::default() });
+    }
+
+    /// Another one was there and is not used.
+    pub(crate) fn refused(&self, error: &str) {
+        let error = Some(error.chars().take(MOST_ERROR).collect());
+        self.remember(Event { what: "refused", error, ..Event::default() });
+    }
+
+    /// The pipelines that run, as they are configured.
+    pub(super) fn pipelines(&self) -> Vec<Pipeline> {
+        self.lock().pipelines.clone()
+    }
+
+    fn takes(&self, plan: &Plan, event: Event) {
+        self.lock().pipelines.clone_from(&plan.pipelines);
+        self.remember(event);
+    }
+
+    fn remember(&self, event: Event) {
+        let mut state = self.lock();
+        state.history.truncate(KEPT - 1);
+        state.history.push_front(Event { unix_ms: unix_nanos() / 1_000_000, ..event });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Page for Configurations {
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let state = self.lock();
+        let pipelines: Vec<_> = state.pipelines.iter().map(pipeline).collect();
+        let history: Vec<_> = state.history.iter().map(event).collect();
+        show(body, &json!({"pipelines": pipelines, "history": history}))
+    }
+}
+
+fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Vec<String> {
+    let mut ids = ids.into_iter();
+    let mut names: Vec<_> = ids.by_ref().take(MOST_NAMES).map(PipelineId::to_string).collect();
+    match ids.count() {
+        0 => {}
+        more => names.push(format!("and {more} more")),
+    }
+    names
+}
+
+fn event(of: &Event) -> Value {
+    let Event { unix_ms, what, added, changed, removed, error } = of;
+    json!({
+        "unix_ms": unix_ms, "what": what, "added": added, "changed": changed, "removed": removed, "error": error,
+    })
+}
+
+fn pipeline(of: &Pipeline) -> Value {
+    let output = &of.output;
+    let scheme = match (output.protocol, output.tls.is_some()) {
+        (Protocol::Grpc, false) => "grpc",
+        (Protocol::Grpc, true) => "grpcs",
+        (Protocol::Http, false) => "http",
+        (Protocol::Http, true) => "https",
+    };
+    let backend = if output.is_remote() {
+        format!("{scheme}://{}:{}", output.endpoint.host, output.endpoint.port)
+    } else {
+        "standard output".to_owned()
+    };
+    json!({
+        "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
+    })
+}
+
+/// What a pipeline takes, in words.
+fn inputs(input: &Input) -> Vec<String> {
+    let Input { otlp, runtime, prometheus, istio, container_logs, drop_istio_noise: _ } = input;
+    let of = |name: &str, namespaces: &Selector| match namespaces {
+        Selector::All => name.to_owned(),
+        Selector::Only(names) => format!("{name} of {}", names.join(", ")),
+        Selector::Except(names) => format!("{name} but of {}", names.join(", ")),
+    };
+    let all = [
+        otlp.as_ref().map(|input| of("OTLP", &input.namespaces)),
+        container_logs.as_ref().map(|input| of("container logs", &input.namespaces)),
+        prometheus.as_ref().map(|input| of("Prometheus targets", &input.namespaces)),
+        istio.as_ref().map(|input| of("Istio's proxies", &input.namespaces)),
+        runtime.as_ref().map(|input| of("nodes and workloads", &input.namespaces)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn rules(processing: &Processing) -> Vec<Value> {
+    let Processing { transforms, filters, sections, temporality: _ } = processing;
+    let mut rules = Vec::new();
+    let mut add = |field: String, texts: &[String]| {
+        let rule = |(line, text): (usize, &String)| json!({"field": format!("{field}[{line}]"), "text": text});
+        rules.extend(texts.iter().enumerate().map(rule));
+    };
+    for (number, rule) in transforms.iter().enumerate() {
+        add(format!("transform[{number}].conditions"), &rule.conditions);
+        add(format!("transform[{number}].statements"), &rule.statements);
+    }
+    for (number, rule) in filters.iter().enumerate() {
+        add(format!("filter[{number}].conditions"), &rule.conditions);
+    }
+    rules.extend(
+        (0..sections.len())
+            .map(|number| json!({"field": format!("filters[{number}]"), "text": "a filter of Fluent Bit"})),
+    );
+    rules
+}

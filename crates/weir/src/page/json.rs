@@ -1,0 +1,61 @@
+//! What the pages that take questions have in common: answers in JSON, and errors in a sentence.
+
+use std::io::Write as _;
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+use weir_engine::Text;
+use weir_engine::admin::Shown;
+use weir_engine::taps::TapError;
+use weir_otlp::{Limits, Signal};
+
+use super::redact::redact;
+
+/// What was asked cannot be done.
+pub(super) struct Refusal {
+    status: StatusCode,
+    error: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+
+    pub(super) fn wrong(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    pub(super) fn show(&self, body: &mut Text) -> Option<Shown> {
+        show(body, &json!({"error": self.error}))?;
+        Some(Shown { status: self.status, ..Shown::JSON })
+    }
+}
+
+impl From<TapError> for Refusal {
+    fn from(error: TapError) -> Self {
+        let status = match &error {
+            TapError::Wrong(_) => StatusCode::BAD_REQUEST,
+            TapError::TooMany | TapError::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// Writes an answer.
+pub(super) fn show(body: &mut Text, answer: &impl Serialize) -> Option<Shown> {
+    serde_json::to_writer(&mut *body, answer).ok()?;
+    body.write_all(b"\n").ok()?;
+    Some(Shown::JSON)
+}
+
+/// A request as a document.
+pub(super) fn document(signal: Signal, request: &[u8], redacts: bool) -> Value {
+    let json = weir_otlp::to_json(signal, request, &Limits::default()).ok();
+    let mut document = json.and_then(|json| serde_json::from_slice(&json.text).ok()).unwrap_or(Value::Null);
+    if redacts {
+        redact(&mut document);
+    }
+    document
+}

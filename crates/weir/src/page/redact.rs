@@ -1,0 +1,84 @@
+//! What looks like a secret is not shown: values of attributes with such a name, and such words in texts.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+/// What stands in its place.
+const REDACTED: &str = "[redacted]";
+
+/// Names of what is secret.
+static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)authorization|passw|secret|token|cookie|credential|session|api[-_.]?key|private[-_.]?key").ok()
+});
+/// `Bearer abc`, and what stands behind `password=` or `"token": "`.
+static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?i)\b((?:bearer|basic)\s+|[\w.-]*(?:passw|secret|token|credential|api[-_.]?key)[\w.-]*["']?\s*[:=]\s*["']?)[^\s"',;&]+"#,
+    )
+    .ok()
+});
+
+/// Takes secrets out of a document in OTLP/JSON.
+pub(super) fn redact(document: &mut Value) {
+    match document {
+        Value::Object(map) => {
+            let is_secret = map.get("key").and_then(Value::as_str).is_some_and(is_name_of_secret);
+            if let Some(value) = map.get_mut("value").filter(|_| is_secret) {
+                *value = json!({"stringValue": REDACTED});
+            }
+            map.values_mut().for_each(redact);
+        }
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::String(text) => {
+            let Some(words) = WORDS.as_ref().filter(|words| words.is_match(text)) else { return };
+            *text = words.replace_all(text, format!("${{1}}{REDACTED}")).into_owned();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn is_name_of_secret(name: &str) -> bool {
+    NAMES.as_ref().is_none_or(|names| names.is_match(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_out_and_the_rest_stays() {
+        assert!(NAMES.is_some() && WORDS.is_some());
+        let attribute = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+        let list = |items: Vec<Value>| json!({"attributes": items});
+        let mut document = list(vec![
+            attribute("http.request.header.authorization", "Bearer abc"),
+            attribute("db.password", "x"),
+            attribute("http.route", "/cart"),
+            json!({"key": "inner", "value": {"kvlistValue": {"values": [attribute("api_key", "k"), attribute("a", "b")]}}}),
+        ]);
+        redact(&mut document);
+        let expected = list(vec![
+            attribute("http.request.header.authorization", REDACTED),
+            attribute("db.password", REDACTED),
+            attribute("http.route", "/cart"),
+            json!({"key": "inner", "value": {"kvlistValue": {"values": [attribute("api_key", REDACTED), attribute("a", "b")]}}}),
+        ]);
+        assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn so_are_secrets_in_texts() {
+        for (text, expected) in [
+            ("GET /x authorization: Bearer abc.def-1 200", "GET /x authorization: Bearer [redacted] 200"),
+            (r#"{"user":"a","password":"p w"}"#, r#"{"user":"a","password":"[redacted] w"}"#),
+            ("login?access_token=abc&x=1", "login?access_token=[redacted]&x=1"),
+            ("no token here", "no token here"),
+        ] {
+            let mut document = json!({"body": {"stringValue": text}});
+            redact(&mut document);
+            assert_eq!(document["body"]["stringValue"], expected);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `/api/preview`: what other rules would make of what a tap has caught, without using them.
+
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use weir_engine::RuleReport;
+use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::taps::{Rehearsal, Taps};
+use weir_plan::{Filter, Pipeline, Processing, Signal, Transform};
+
+use super::json::{Refusal, document, show};
+use crate::page::Configurations;
+use crate::yaml;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct RehearsalPage {
+    pub(super) taps: Taps,
+    pub(super) configurations: Configurations,
+}
+
+/// Rules as somebody has changed them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changed {
+    pipeline: String,
+    tap: u64,
+    #[serde(default)]
+    transform: Vec<TransformRule>,
+    #[serde(default)]
+    filter: Vec<FilterRule>,
+    #[serde(default = "yes")]
+    redact: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransformRule {
+    #[serde(default)]
+    conditions: Vec<String>,
+    #[serde(default)]
+    statements: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilterRule {
+    #[serde(default)]
+    conditions: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl RehearsalPage {
+    fn answer(&self, asked: &Asked<'_>) -> Result<Value, Refusal> {
+        let changed: Changed = serde_json::from_slice(asked.body)
+            .map_err(|error| Refusal::wrong(format!("cannot read the rules: {error}")))?;
+        let pipelines = self.configurations.pipelines();
+        let named = pipelines.into_iter().find(|pipeline| pipeline.id.to_string() == changed.pipeline);
+        let named = named.ok_or_else(|| {
+            Refusal::wrong(format!("there is no pipeline {:?}: write it as traces/NAME", changed.pipeline))
+        })?;
+        let (_, mut items) = self.taps.read(changed.tap, 0).ok_or_else(|| {
+            Refusal::new(
+                StatusCode::GONE,
+                format!("there is no tap {}: open another one, of the pipeline", changed.tap),
+            )
+        })?;
+        items.retain(|item| item.pipeline == named.id);
+        let pipeline = Pipeline { processing: changed.processing(), ..named };
+        let rehearsal = self.taps.rehearse(&pipeline, &items)?;
+        Ok(answer(&pipeline, items.len(), &rehearsal, changed.redact))
+    }
+}
+
+impl Page for RehearsalPage {
+    fn methods(&self) -> &'static [Method] {
+        &[Method::POST]
+    }
+
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        match self.answer(asked) {
+            Ok(answer) => show(body, &answer),
+            Err(refusal) => refusal.show(body),
+        }
+    }
+}
+
+impl Changed {
+    fn processing(&self) -> Processing {
+        let transform = |rule: &TransformRule| Transform {
+            conditions: rule.conditions.clone(),
+            statements: rule.statements.clone(),
+        };
+        let filter = |rule: &FilterRule| Filter { conditions: rule.conditions.clone() };
+        Processing {
+            transforms: self.transform.iter().map(transform).collect(),
+            filters: self.filter.iter().map(filter).collect(),
+            ..Processing::default()
+        }
+    }
+}
+
+fn answer(pipeline: &Pipeline, samples: usize, rehearsal: &Rehearsal, redacts: bool) -> Value {
+    let Rehearsal { kept, removed, rules, changed } = rehearsal;
+    let signal = pipeline.id.signal;
+    let failed: u64 = rules.iter().map(|rule| rule.errors).sum();
+    let before_and_after = changed.iter().map(|(before, after)| {
+        let after = after.as_ref().map(|after| document(signal, after, redacts));
+        json!({"before": document(signal, &before.request, redacts), "after": after})
+    });
+    json!({
+        "samples": samples, "kept": kept, "removed": removed, "failed": failed,
+        "rules": rules.iter().map(rule).collect::<Vec<_>>(),
+        "changed": before_and_after.collect::<Vec<_>>(),
+        "yaml": yaml::documents(&[object(pipeline)]),
+    })
+}
+
+fn rule(report: &RuleReport) -> Value {
+    let RuleReport { field, text, matched, filtered, errors, cause } = report;
+    json!({
+        "field": field, "text": text, "matched": matched, "removed": filtered, "errors": errors, "cause": cause,
+    })
+}
+
+/// The part of the object that was changed.
+fn object(pipeline: &Pipeline) -> Value {
+    let kind = match pipeline.id.signal {
+        Signal::Traces => "TracePipeline",
+        Signal::Metrics => "MetricPipeline",
+        Signal::Logs => "LogPipeline",
+    };
+    let Processing { transforms, filters, .. } = &pipeline.processing;
+    let transforms: Vec<_> = transforms
+        .iter()
+        .map(|Transform { conditions, statements }| match conditions.is_empty() {
+            true => json!({"statements": statements}),
+            false => json!({"conditions": conditions, "statements": statements}),
+        })
+        .collect();
+    let filters: Vec<_> = filters.iter().map(|filter| json!({"conditions": filter.conditions})).collect();
+    json!({
+        "apiVersion": "telemetry.kyma-project.io/v1beta1", "kind": kind, "metadata": {"name": pipeline.id.name},
+        "spec": {"transform": transforms, "filter": filters},
+    })
+}

@@ -1,0 +1,241 @@
+//! `/api/taps`: what passes a pipeline, live. A tap is opened with POST, asked with GET, and closed with DELETE.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+use weir_engine::Text;
+use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::taps::{Caught, Edge, TapFigures, Taps, Way, Wish};
+use weir_plan::Pipeline;
+
+use super::json::{Refusal, document, show};
+use super::past::pairs;
+use crate::page::Configurations;
+
+/// How long a tap may be open, in seconds, and how many items a second it may catch.
+const MOST_SECONDS: u64 = 900;
+const MOST_PER_SECOND: u32 = 200;
+/// The path, with what stands before a tap's number.
+const PATH: &str = "/api/taps/";
+/// All pipelines.
+const ANY: &str = "*";
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct TapsPage {
+    taps: Taps,
+    configurations: Configurations,
+    /// What was asked for, by the numbers of taps.
+    wishes: Arc<Mutex<BTreeMap<u64, Opened>>>,
+}
+
+/// What a client wants to see.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opened {
+    pipeline: String,
+    #[serde(default)]
+    edge: EdgeName,
+    text: Option<String>,
+    r#where: Option<String>,
+    #[serde(default = "ten")]
+    items_per_second: u32,
+    #[serde(default = "five_minutes")]
+    seconds: u64,
+    #[serde(default = "yes")]
+    redact: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum EdgeName {
+    #[default]
+    In,
+    Removed,
+    Out,
+}
+
+fn ten() -> u32 {
+    10
+}
+
+fn five_minutes() -> u64 {
+    300
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl TapsPage {
+    pub(super) fn new(taps: &Taps, configurations: &Configurations) -> Self {
+        Self { taps: taps.clone(), configurations: configurations.clone(), wishes: Arc::default() }
+    }
+
+    fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
+        let number = asked.path.strip_prefix(PATH).filter(|number| !number.is_empty());
+        match (number, asked.method) {
+            (None, &Method::POST) => Ok(show(body, &self.open(asked)?)),
+            (None, _) => Ok(show(body, &json!({"taps": self.list()}))),
+            (Some(number), &Method::DELETE) => self.close(number).map(Some),
+            (Some(_), &Method::POST) => Err(Refusal::wrong("open a tap at /api/taps")),
+            (Some(number), _) => self.read(number, asked, body),
+        }
+    }
+
+    fn open(&self, asked: &Asked<'_>) -> Result<Value, Refusal> {
+        let opened: Opened = serde_json::from_slice(asked.body)
+            .map_err(|error| Refusal::wrong(format!("cannot read what the tap should show: {error}")))?;
+        let wish = opened.wish(&self.configurations)?;
+        let tap = self.taps.open(&wish)?;
+        let Opened { pipeline, edge, text, r#where, items_per_second, seconds, redact } = &opened;
+        let (has_text, edge, condition) = (text.is_some(), format!("{edge:?}").to_lowercase(), r#where.as_deref());
+        tracing::info!(
+            tap,
+            from = %asked.peer,
+            pipeline,
+            edge,
+            has_text,
+            condition,
+            items_per_second,
+            seconds,
+            redact,
+            "a tap is open: somebody looks at telemetry"
+        );
+        let figures = self.taps.list();
+        let mut wishes = self.wishes();
+        wishes.retain(|id, _| figures.iter().any(|figures| figures.id == *id));
+        wishes.insert(tap, opened);
+        let ends = figures.iter().find(|figures| figures.id == tap).map(|figures| figures.ends_unix_ms);
+        Ok(json!({"tap": tap, "ends_unix_ms": ends}))
+    }
+
+    fn close(&self, number: &str) -> Result<Shown, Refusal> {
+        let id = number.parse().unwrap_or_default();
+        if !self.taps.close(id) {
+            return Err(gone(number));
+        }
+        tracing::info!(tap = id, "a tap is closed");
+        Ok(Shown { status: StatusCode::NO_CONTENT, ..Shown::JSON })
+    }
+
+    fn list(&self) -> Vec<Value> {
+        let wishes = self.wishes();
+        let known = self.taps.list();
+        known.iter().filter_map(|figures| Some(state(figures, wishes.get(&figures.id)?))).collect()
+    }
+
+    fn read(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
+        let after = pairs(asked.query).find(|(name, _)| *name == "after").and_then(|(_, value)| value.parse().ok());
+        let found = number.parse().ok().and_then(|id| self.taps.read(id, after.unwrap_or_default()));
+        let wish = found.as_ref().and_then(|(figures, _)| self.wishes().get(&figures.id).cloned());
+        let Some(((figures, caught), wish)) = found.zip(wish) else { return Err(gone(number)) };
+        let answer = Reading { state: state(&figures, &wish), last: figures.caught, items: Items { caught, wish } };
+        Ok(show(body, &answer))
+    }
+
+    fn wishes(&self) -> MutexGuard<'_, BTreeMap<u64, Opened>> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Page for TapsPage {
+    fn methods(&self) -> &'static [Method] {
+        &[Method::GET, Method::HEAD, Method::POST, Method::DELETE]
+    }
+
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        self.answer(asked, body).unwrap_or_else(|refusal| refusal.show(body))
+    }
+}
+
+impl Opened {
+    fn wish(&self, configurations: &Configurations) -> Result<Wish, Refusal> {
+        let is_named = |pipeline: &Pipeline| self.pipeline == ANY || pipeline.id.to_string() == self.pipeline;
+        let pipelines = configurations.pipelines().into_iter().filter(is_named).collect::<Vec<_>>();
+        if pipelines.is_empty() {
+            let error = format!("there is no pipeline {:?}: write it as traces/NAME, or * for all", self.pipeline);
+            return Err(Refusal::wrong(error));
+        }
+        if !(1..=MOST_SECONDS).contains(&self.seconds) || !(1..=MOST_PER_SECOND).contains(&self.items_per_second) {
+            let error = format!(
+                "seconds must be 1 to {MOST_SECONDS} and items_per_second 1 to {MOST_PER_SECOND}, not {} and {}",
+                self.seconds, self.items_per_second
+            );
+            return Err(Refusal::wrong(error));
+        }
+        let edge = match self.edge {
+            EdgeName::In => Edge::In,
+            EdgeName::Removed => Edge::Removed,
+            EdgeName::Out => Edge::Out,
+        };
+        let is_given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let (text, condition) = (is_given(&self.text), is_given(&self.r#where));
+        let (per_second, lasts) = (self.items_per_second, Duration::from_secs(self.seconds));
+        Ok(Wish { pipelines, edge, text, condition, per_second, lasts })
+    }
+}
+
+fn gone(number: &str) -> Refusal {
+    Refusal::new(StatusCode::GONE, format!("there is no tap {number}, or it ended a while ago: open another one"))
+}
+
+fn state(figures: &TapFigures, wish: &Opened) -> Value {
+    let TapFigures { id, is_open, ends_unix_ms, seen, looked_at, caught } = figures;
+    let Opened { pipeline, edge, text, r#where, redact, .. } = wish;
+    json!({
+        "tap": id, "state": if *is_open { "open" } else { "ended" }, "ends_unix_ms": ends_unix_ms,
+        "pipeline": pipeline, "edge": edge, "text": text, "where": r#where, "redact": redact,
+        "seen": seen, "matched": caught, "left_out": seen.saturating_sub(*looked_at),
+    })
+}
+
+#[derive(Serialize)]
+struct Reading {
+    #[serde(flatten)]
+    state: Value,
+    /// The number of the newest item.
+    last: u64,
+    #[serde(serialize_with = "items")]
+    items: Items,
+}
+
+struct Items {
+    caught: Vec<Arc<Caught>>,
+    wish: Opened,
+}
+
+/// Documents are made one after the other.
+fn items<S: Serializer>(items: &Items, to: S) -> Result<S::Ok, S::Error> {
+    let mut list = to.serialize_seq(None)?;
+    for caught in &items.caught {
+        list.serialize_element(&item(caught, items.wish.redact))?;
+    }
+    list.end()
+}
+
+fn item(caught: &Caught, redacts: bool) -> Value {
+    let removed_by = caught.removed_by.as_ref().map(|by| json!({"field": by.field, "text": by.text}));
+    json!({
+        "seq": caught.number, "unix_ms": caught.unix_ms, "pipeline": caught.pipeline.to_string(),
+        "item": document(caught.pipeline.signal, &caught.request, redacts),
+        "way": caught.way().map_or("removed", name), "removed_by": removed_by,
+    })
+}
+
+fn name(way: Way) -> &'static str {
+    match way {
+        Way::Refused => "refused",
+        Way::Pending => "pending",
+        Way::Stored => "stored",
+        Way::Delivered => "delivered",
+        Way::Rejected => "rejected",
+        Way::Dropped => "dropped",
+        Way::Withdrawn => "withdrawn",
+    }
+}
