@@ -1,5 +1,6 @@
 """Processes to look at: a busy one, a sick one, an idle one; and what is sent to them."""
 
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ class Traffic:
             if self.over.wait(self.every_s):
                 return
             paths = ("/orders", "/cart", "/healthz")
-            send_spans(self.weir, *(span(f"{number * 10 + at:032x}", path, number) for at, path in enumerate(paths)))
+            send_spans(self.weir, *(span(secrets.token_hex(16), path, number) for path in paths))
             send_log(self.weir, f"order {number} of <b>somebody</b>")
 
     def close(self) -> None:
@@ -97,12 +98,13 @@ def many(endpoint: str, pipelines: int) -> Iterator[Document]:
         yield document
 
 
-def write_log_files(directory: Path, files: int) -> None:
-    """One file of each of so many containers, as the kubelet lays them out."""
-    for number in range(files):
-        container = directory / f"shop_pod-{number}_{number:08x}-0000-4000-8000-000000000000" / "main"
-        container.mkdir(parents=True)
-        (container / "0.log").write_text(f"2026-01-01T00:00:00.000000000Z stdout F line {number}\n")
+def write_log_files(directory: Path, pods: int, containers: int) -> None:
+    """One file of each container of so many pods, as the kubelet lays them out."""
+    for pod in range(pods):
+        for number in range(containers):
+            container = directory / f"shop_pod-{pod}_{pod:08x}-0000-4000-8000-000000000000" / f"container-{number}"
+            container.mkdir(parents=True)
+            (container / "0.log").write_text(f"2026-01-01T00:00:00.000000000Z stdout F line {number}\n")
 
 
 class Scene:

@@ -90,7 +90,7 @@ function showState() {
   const hits = found.size ? `${counted(found.size, "item")} found in ${counted(pipelines, "pipeline")}` : "nothing with it has passed yet";
   const leftOut = Math.max(...taps.map((of) => of.leftOut));
   const state = isOpen ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more` : `Ended: “${words}”`;
-  $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} came too fast to be looked at` : ""}.`;
+  $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} were left out, over the limit` : ""}.`;
 }
 
 function showWays() {

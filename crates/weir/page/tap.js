@@ -131,7 +131,7 @@ function showState() {
   say("tap-state", isOpen ? (paused ? "paused" : error ? `no answer: ${error}` : "open") : "ended");
   $("tap-state").className = isOpen && !error ? "well" : "warn";
   const waits = paused && kept.length ? `; ${amount(kept.length)} came since the pause` : "";
-  const over = leftOut ? `, ${amount(leftOut)} left out: they came too fast to be looked at` : "";
+  const over = leftOut ? `, ${amount(leftOut)} left out, over the limit` : "";
   $("tap-counts").textContent = `${isOpen ? `ends in ${duration(Math.round(left))}; ` : ""}${amount(seen)} passed, ${amount(matched)} matched${over}${waits}`;
 }
 
