@@ -13,6 +13,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 T = TypeVar("T")
 
 DEADLINE_S = 15
+LOADS = 3
 POLL_S = 0.05
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1480,950")
 # A row is made again when its figures change.
@@ -35,9 +36,14 @@ class Page:
         self.driver = driver
 
     def open(self, address: str, view: str = "pipelines") -> None:
-        # Only with a page in between is another view of the same address a page that is loaded.
-        self.driver.get("about:blank")
-        self.driver.get(f"http://{address}/#{view}")
+        # Chromium gives up whatever it loads when a network interface of the machine comes or goes.
+        for _ in range(LOADS):
+            # Only with a page in between is another view of the same address a page that is loaded.
+            self.driver.get("about:blank")
+            self.driver.get(f"http://{address}/#{view}")
+            if self.all("#tabs button"):
+                return
+        raise AssertionError(f"the page of {address} does not begin: {self.driver.get_log('browser')}")
 
     def go(self, view: str) -> None:
         """Clicks on a tab."""

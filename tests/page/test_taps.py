@@ -2,11 +2,14 @@
 
 import json
 import secrets
+from pathlib import Path
+from threading import Thread
 
 import requests
 from selenium.webdriver.common.keys import Keys
 
 from browser import Page
+from harness.process import Lab
 from scenes import FILTER, Scene, send_log, send_spans, span
 
 LINES = "#tap-items > li"
@@ -46,6 +49,21 @@ def test_items_appear_and_can_be_held_up(page: Page, busy: Scene) -> None:
     page.button("#tap-bar", "Stop")
     page.wait_text("#tap-state", "ended")
     page.wait(lambda: not taps_of(busy), "no tap is left")
+
+
+def test_the_way_of_an_item_is_kept_up_to_date(page: Page, lab: Lab, binary: Path) -> None:
+    scene = Scene(lab, binary, "--no-data-dir")
+    scene.sink.refuse("503:100")
+    open_tap(page, scene, "traces/shop")
+    page.wait_text("#tap-state", "open")
+    # The client may have to wait for its answer as long as the backend takes nothing.
+    client = Thread(target=send_spans, args=(scene.weir, span("cd" * 16, "/orders")), daemon=True)
+    client.start()
+    page.wait_text(LINES, "pending")
+    scene.sink.refuse()
+    page.wait_text(LINES, "delivered")
+    client.join(10)
+    scene.weir.stop()
 
 
 def test_an_item_unfolds_and_is_copied_as_a_sample(page: Page, busy: Scene) -> None:

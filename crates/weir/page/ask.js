@@ -3,6 +3,8 @@
 import { $ } from "./dom.js";
 
 const KEPT = "weir-token";
+// What takes longer has failed: it is asked again.
+const PATIENCE_MS = 10000;
 
 // An answer that is none. Its message is the process's own.
 export class Refused extends Error {
@@ -15,7 +17,8 @@ export class Refused extends Error {
 export async function ask(path, { method = "GET", body, keepalive } = {}) {
   for (;;) {
     const used = sessionStorage.getItem(KEPT);
-    const answer = await fetch(path, { method, keepalive, cache: "no-store", headers: headers(used, body), body: body && JSON.stringify(body) });
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const answer = await fetch(path, { method, keepalive, signal, cache: "no-store", headers: headers(used, body), body: body && JSON.stringify(body) });
     if (answer.status === 401) await another(used);
     else if (answer.ok) return answer.status === 204 ? null : answer.json();
     else throw new Refused(answer.status, await words(path, answer));
