@@ -4,6 +4,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,10 @@ class Traffic:
             if self.over.wait(self.every_s):
                 return
             paths = ("/orders", "/cart", "/healthz")
-            send_spans(self.weir, *(span(secrets.token_hex(16), path, number) for path in paths))
-            send_log(self.weir, f"order {number} of <b>somebody</b>")
+            # A client whose request takes too long goes on with the next.
+            with suppress(requests.RequestException):
+                send_spans(self.weir, *(span(secrets.token_hex(16), path, number) for path in paths))
+                send_log(self.weir, f"order {number} of <b>somebody</b>")
 
     def close(self) -> None:
         self.over.set()
