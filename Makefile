@@ -32,7 +32,7 @@ test-interop: build test-ottl-differential ## Real clients and backends: SDKs, t
 
 .PHONY: test-page
 test-page: build ## Click through the page of real processes in Chromium; SCREENSHOTS=DIR leaves pictures there
-	tests/page/run.sh $(if $(SCREENSHOTS),--screenshots "$(abspath $(SCREENSHOTS))")
+	tests/page/run.sh $(if $(SCREENSHOTS),--screenshots="$(abspath $(SCREENSHOTS))")
 
 # Of the whole workspace, so that what `make test` has built is used again.
 .PHONY: test-ottl-differential

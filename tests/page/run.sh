@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Clicks through the page of real processes, in Chromium without a window. Arguments go to pytest; --screenshots DIR leaves
+# Clicks through the page of real processes, in Chromium without a window. Arguments go to pytest; --screenshots=DIR leaves
 # pictures there. WEIR=PATH tests that binary; otherwise target/release/weir is built and tested.
 set -euo pipefail
 
