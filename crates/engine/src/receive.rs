@@ -299,13 +299,15 @@ impl Receiver {
     /// OTLP wants OK for unknown fields and for resources without items. Their sender may have meant something else.
     fn count_itemless(&self, transport: Transport, signal: Signal) {
         self.stats.of(transport).itemless[signal as usize].fetch_add(1, Ordering::Relaxed);
-        if self.stats.itemless_reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
+        let due = self.stats.itemless_reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+        if let Some(left_out) = due {
             let path = match transport {
                 Transport::Grpc => signal.grpc_method(),
                 Transport::Http => signal.http_path(),
             };
             tracing::warn!(
                 path,
+                left_out,
                 "a request that is not empty has no items that belong here: perhaps they are of another signal, or of OTLP \
                  before 1.0; it is answered OK, and counted in weir_receiver_itemless_requests_total"
             );

@@ -235,7 +235,8 @@ impl Rules {
             let cause = legible::line(cause, MAX_CAUSE_CHARS);
             stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
             let Some(reported) = &self.reported else { continue };
-            if reported.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
+            let due = reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+            if let Some(left_out) = due {
                 let (pipeline, errors) = (&self.pipeline, tally.errors);
                 tracing::warn!(
                     %pipeline,
@@ -244,6 +245,7 @@ impl Rules {
                     index,
                     errors,
                     cause,
+                    left_out,
                     "a rule fails for some items, which stay as they are"
                 );
             }

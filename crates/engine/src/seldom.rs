@@ -11,15 +11,31 @@ const EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     last: Option<Instant>,
+    /// How often it was not worth a line since then.
+    left_out: u64,
 }
 
 impl Seldom {
-    /// Whether it is worth a line now. If so, it is not worth another one for a while.
-    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.last.is_none_or(|last| now.duration_since(last) >= EVERY);
-        if due {
-            self.last = Some(now);
+    /// Whether it is worth a line now; if so, how often it happened without one since the last. It is not worth another
+    /// one for a while then.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<u64> {
+        if self.last.is_some_and(|last| now.duration_since(last) < EVERY) {
+            self.left_out += 1;
+            return None;
         }
-        due
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_often_there_was_none() {
+        let (mut seldom, now) = (Seldom::default(), Instant::now());
+        let due: Vec<_> = [0, 1, 29, 30, 31, 61].map(|second| seldom.due(now + Duration::from_secs(second))).into();
+        assert_eq!(due, [Some(0), None, None, Some(2), None, Some(1)]);
     }
 }

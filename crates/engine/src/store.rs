@@ -202,10 +202,11 @@ impl Store {
     /// Some client is told so.
     pub(crate) fn report_hang(&self) {
         let mut reported = self.stats.hang_reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.is_due(Instant::now()) {
+        if let Some(left_out) = reported.due(Instant::now()) {
             let seconds = self.stats.busy(&self.clock).as_secs();
             tracing::error!(
                 seconds,
+                left_out,
                 "the disk does not answer; clients whose data no backend takes are asked to send it again"
             );
         }

@@ -28,6 +28,7 @@ pub(crate) use mark::Mark;
 pub use mark::Way;
 pub use rehearsal::Rehearsal;
 use tap::Tap;
+pub use tap::needles;
 
 /// Taps at once. Each holds memory, and looks at every request of its pipelines.
 pub const MOST_TAPS: usize = 8;

@@ -111,7 +111,7 @@ const WAYS = {
   pending: ["faint"],
   removed: ["faint"],
   rejected: ["bad", "refused by the backend"],
-  refused: ["bad", "not taken: the client has it"],
+  refused: ["bad", "not taken: the client is to send it again"],
   dropped: ["bad"],
   withdrawn: ["warn", "the client is to send it again"],
 };

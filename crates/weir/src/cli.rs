@@ -26,6 +26,9 @@ Examples:
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir logs status /var/lib/weir           how far the logs of containers were read
   weir targets                             how targets are scraped
+  weir top                                 what flows through a running process
+  weir tap logs/all --edge removed         what its rules remove, live
+  weir why traces/shop                     where its items went
   weir sink                                a backend to try things with
   weir load traces --rate 1000             send spans to a gateway
   weir demo examples/all-signals.yaml      all of these together, watched
@@ -108,6 +111,12 @@ pub(crate) enum Command {
     Logs(crate::logs::LogsArgs),
     /// Show the scrape targets of a running process, and why any of them fail
     Targets(crate::targets::TargetsArgs),
+    /// Show every pipeline of a running process with its rates, again and again
+    Top(crate::top::TopArgs),
+    /// Show what passes a pipeline of a running process, live
+    Tap(crate::tap::TapArgs),
+    /// Explain where the items of a pipeline went, or follow one item
+    Why(crate::why::WhyArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),
     /// Generate load

@@ -3,6 +3,7 @@
 // But for one call of the allocator.
 #![deny(unsafe_code)]
 
+mod admin;
 mod allocator;
 mod check;
 mod cli;
@@ -35,8 +36,11 @@ mod security;
 mod signals;
 mod state;
 mod tables;
+mod tap;
 mod targets;
+mod top;
 mod watch;
+mod why;
 mod yaml;
 
 use std::io::{self, Write};
@@ -74,6 +78,9 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Journal(args) => journal::run(&args),
         Command::Logs(args) => logs::run(&args),
         Command::Targets(args) => targets::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Tap(args) => tap::run(&args),
+        Command::Why(args) => why::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Operator(args) => operator::run(args),
         Command::Node(args) => node::run(args),

@@ -1,17 +1,16 @@
 //! `weir targets`: how targets are scraped, from the page of a running process.
 
-use std::fmt::Write as _;
-use std::io::{self, BufWriter, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use weir_loadtest::output::printed;
 
+use crate::admin::{Admin, URL};
 use crate::security;
 use crate::tables::{bytes, count, table, time};
 
@@ -27,16 +26,12 @@ did not have, and LOST the data points that pipelines have not taken since the s
 
 /// Where the page is.
 const PATH: &str = "/targets";
-/// A connection, and each read of it, takes at most so long.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The largest page that is read.
-const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TargetsArgs {
     /// The admin port of a running process
-    #[arg(default_value = "http://127.0.0.1:55679")]
+    #[arg(default_value = URL)]
     url: String,
     /// How it is shown
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -56,9 +51,10 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<ExitCode> {
-    let tokens = security::tokens(args.token_file.as_deref(), "--token-file")?;
-    let token = tokens.first().map(|token| token.reveal());
-    let page = get(&args.url, token).with_context(|| format!("cannot read the targets of {}", args.url))?;
+    let token = security::tokens(args.token_file.as_deref(), "--token-file")?.pop();
+    let admin = Admin::new(args.url.trim_end_matches('/').trim_end_matches(PATH), token);
+    let page = admin.and_then(|admin| admin.get_bytes(PATH));
+    let page = page.with_context(|| format!("cannot read the targets of {}", args.url))?;
     let found: Option<Value> = serde_json::from_slice(&page).ok().filter(|page: &Value| page["targets"].is_array());
     let found = found.with_context(|| format!("{} shows no targets: is it the admin port?", args.url))?;
     let mut out = BufWriter::new(io::stdout().lock());
@@ -67,40 +63,6 @@ pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<ExitCode> {
         Format::Json => out.write_all(&page).and_then(|()| out.flush()),
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The page of the process whose admin port is at this address. In HTTP/1.0, so that the answer ends with the connection.
-fn get(url: &str, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
-    let address = url.strip_prefix("http://").unwrap_or(url);
-    let address = address.trim_end_matches('/').trim_end_matches(PATH);
-    if address.contains('/') || !address.contains(':') {
-        bail!("write it as http://HOST:PORT, with the port of --admin-port");
-    }
-    let found = address.to_socket_addrs()?.next().ok_or_else(|| anyhow!("{address} has no address"))?;
-    let mut stream = TcpStream::connect_timeout(&found, PATIENCE)
-        .with_context(|| format!("nothing answers at {address}: is it the admin port of a running `weir run`?"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut request = format!("GET {PATH} HTTP/1.0\r\nhost: {address}\r\n");
-    if let Some(token) = token {
-        let _ = write!(request, "authorization: Bearer {token}\r\n");
-    }
-    stream.write_all(format!("{request}\r\n").as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(MOST_BYTES).read_to_end(&mut answer)?;
-    body(&answer)
-}
-
-/// The body of an answer that is OK.
-fn body(answer: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer is not HTTP")?;
-    let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
-    let status = head.split(' ').nth(1).unwrap_or_default();
-    match status {
-        "200" => Ok(body.to_vec()),
-        "401" => bail!("it wants a token: name the file with it with --token-file"),
-        "404" => bail!("it has no page {PATH}: is it the admin port?"),
-        _ => bail!("it answered {status}: {}", String::from_utf8_lossy(body).trim_end()),
-    }
 }
 
 fn text(out: &mut impl Write, page: &Value) -> io::Result<()> {
@@ -209,16 +171,5 @@ Kubelet, for runtime metrics:
   https://node:10250: down for 2m07s, asked 7s ago: answered 401
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
-    }
-
-    #[test]
-    fn answers_that_are_no_page_say_what_to_do() {
-        let said = |answer: &[u8]| body(answer).unwrap_err().to_string();
-        assert_eq!(body(b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}").unwrap(), b"{}");
-        assert!(said(b"HTTP/1.1 401 Unauthorized\r\n\r\n").contains("--token-file"));
-        assert!(said(b"HTTP/1.1 404 Not Found\r\n\r\n").contains("admin port"));
-        assert_eq!(said(b"HTTP/1.1 503 Busy\r\n\r\ntry again\n"), "it answered 503: try again");
-        assert_eq!(said(b"220 mail"), "the answer is not HTTP");
-        assert!(get("https://localhost:1/x", None).unwrap_err().to_string().contains("http://HOST:PORT"));
     }
 }

@@ -1,13 +1,15 @@
-"""A tiny OTLP/HTTP backend for what a collector does not show: the headers of the requests it gets."""
+"""A tiny OTLP/HTTP backend for what others do not show: the headers of its requests, and a dislike of some items."""
 
+import gzip
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class HttpBackend:
-    """Answers every POST with an empty success and keeps path and headers (lower-case names)."""
+    """Answers every POST with an empty success and keeps path and headers (lower-case names). A body with the bytes
+    `refused` in it, without or with gzip, is a bad request."""
 
-    def __init__(self) -> None:
+    def __init__(self, refused: bytes | None = None) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
         backend = self
 
@@ -15,10 +17,12 @@ class HttpBackend:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
+                body = self.rfile.read(int(self.headers["content-length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
+                if headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
                 backend.requests.append((self.path, headers))
-                self.send_response(200)
+                self.send_response(400 if refused and refused in body else 200)
                 self.send_header("content-type", "application/x-protobuf")
                 self.send_header("content-length", "0")
                 self.end_headers()

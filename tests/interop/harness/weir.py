@@ -73,7 +73,7 @@ class Weir:
         self.configure(*documents)
         argv = [binary, "run", self.manifest, "--listen", "127.0.0.1", "--grpc-port", str(grpc_port)]
         argv += ["--http-port", "0", "--metrics-port", "0", "--health-port", "0", "--admin-port", "0"]
-        if "--no-data-dir" not in flags:
+        if not {"--no-data-dir", "--data-dir"} & set(flags):
             argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}"]
         argv += flags
         self.process = lab.start("weir", argv)

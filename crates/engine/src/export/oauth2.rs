@@ -136,9 +136,10 @@ impl TokenCache {
 
     /// Logs a failure that no waiting request will report.
     fn report(&self, cause: &str) {
-        if self.state().reported.is_due(Instant::now()) {
+        let due = self.state().reported.due(Instant::now());
+        if let Some(left_out) = due {
             let pipeline = &self.pipeline;
-            tracing::warn!(%pipeline, cause, "the OAuth2 token is not replaced yet; it is used until it expires");
+            tracing::warn!(%pipeline, cause, left_out, "the OAuth2 token is not replaced yet; it is used until it expires");
         }
     }
 }

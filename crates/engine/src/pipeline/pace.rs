@@ -192,13 +192,14 @@ impl Pace {
     }
 
     /// Whether a request that has to be tried again is worth a log line now.
-    pub(super) fn may_complain(&mut self, now: Instant) -> bool {
-        self.complained.is_due(now)
+    /// If so, how many had none since the last.
+    pub(super) fn may_complain(&mut self, now: Instant) -> Option<u64> {
+        self.complained.due(now)
     }
 
     /// The same for data that the backend refused for good, so that neither kind of line hides the other.
-    pub(super) fn may_report_loss(&mut self, now: Instant) -> bool {
-        self.loss_reported.is_due(now)
+    pub(super) fn may_report_loss(&mut self, now: Instant) -> Option<u64> {
+        self.loss_reported.due(now)
     }
 
     /// The backend answered; returns true when it had been out of reach.

@@ -180,10 +180,11 @@ impl Writer {
         let stats = &self.parts.stats;
         stats.failures.fetch_add(1, Ordering::Relaxed);
         stats.tries_again_ms.store(self.soon(TRY_AGAIN), Ordering::Relaxed);
-        if self.failure_reported.is_due(Instant::now()) {
+        if let Some(left_out) = self.failure_reported.due(Instant::now()) {
             tracing::error!(
                 cause,
                 entries,
+                left_out,
                 "cannot write to the journal; clients whose data no backend takes are asked to send it again"
             );
         }
@@ -210,9 +211,10 @@ impl Writer {
         self.expire();
         if let Err(error) = self.journal.tidy() {
             self.parts.stats.tidy_failures.fetch_add(1, Ordering::Relaxed);
-            if self.untidiness_reported.is_due(Instant::now()) {
+            if let Some(left_out) = self.untidiness_reported.due(Instant::now()) {
                 tracing::warn!(
                     %error,
+                    left_out,
                     "cannot write down what was delivered or delete what is done with; it is tried again, and a start \
                      before that succeeds delivers the data again"
                 );

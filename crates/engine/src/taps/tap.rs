@@ -222,8 +222,11 @@ fn compile(wish: &Wish, condition: &str) -> Result<Shadow, TapError> {
     Shadow::condition(first, condition).map_err(TapError::Wrong)
 }
 
-/// The bytes of a text as items may have them.
-fn needles(text: &str) -> Result<Vec<Vec<u8>>, TapError> {
+/// The bytes of a text as items may have them; of 16 or 32 hexadecimal digits, also those of the id that they are.
+///
+/// # Errors
+/// When the text is empty or too long.
+pub fn needles(text: &str) -> Result<Vec<Vec<u8>>, TapError> {
     if text.is_empty() || text.len() > MOST_TEXT {
         return Err(TapError::Wrong(format!("a text to look for has 1 to {MOST_TEXT} bytes")));
     }

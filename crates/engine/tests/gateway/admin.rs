@@ -21,7 +21,7 @@ use crate::support::{Gateway, pipeline, settings};
 
 /// A request with a token.
 fn with_token(path: &str, token: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn pages_from_outside_are_served_to_those_who_may_see_them() {
     let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], Settings { admin, ..settings() }).await;
     let admin = gateway.at.admin;
     assert_eq!(http::get(admin, "/pods/a").await.status, 401);
-    let post = b"POST /pods/a HTTP/1.1\r\nhost: test\r\nauthorization: Bearer good\r\ncontent-length: 0\r\n\r\n";
+    let post = b"POST /pods/a HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer good\r\ncontent-length: 0\r\n\r\n";
     let refused = http::exchange(admin, post).await;
     assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"), "{refused:?}");
     assert_eq!(http::exchange(admin, &with_token("/pods", "good")).await.status, 404);
@@ -148,7 +148,7 @@ async fn large_pages_that_nobody_reads_take_little() {
     let mut silent = Vec::new();
     for _ in 0..32 {
         let mut stream = TcpStream::connect(at.admin).await.unwrap();
-        stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         let mut first = [0; 12];
         stream.read_exact(&mut first).await.unwrap();
         silent.push((stream, first));
@@ -166,7 +166,7 @@ async fn nobody_keeps_probes_and_scrapers_from_their_answers() {
     let at = gateway.at;
     let mut silent = Vec::new();
     for (port, path) in [(at.health, "/"), (at.metrics, "/metrics"), (at.admin, "/rejected")] {
-        for request in [format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n"), "GET".to_owned()] {
+        for request in [format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"), "GET".to_owned()] {
             for _ in 0..100 {
                 let mut stream = TcpStream::connect(port).await.unwrap();
                 // It may have made place already.

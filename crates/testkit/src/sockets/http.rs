@@ -55,12 +55,12 @@ pub async fn post_to(address: SocketAddr, path: &str, content_type: &str, body: 
 
 /// Gets `path` on a connection of its own.
 pub async fn get(address: SocketAddr, path: &str) -> Answer {
-    exchange(address, format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await
+    exchange(address, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await
 }
 
 /// Request line and header fields; `fields` are whole lines.
 pub fn head(method: &str, path: &str, content_type: &str, fields: &str) -> Vec<u8> {
-    format!("{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: {content_type}\r\n{fields}\r\n").into_bytes()
+    format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {content_type}\r\n{fields}\r\n").into_bytes()
 }
 
 /// Sends bytes on a new connection and reads the answer.

@@ -100,6 +100,7 @@ mod shutdown;
 #[cfg(test)]
 mod sick_backends;
 #[cfg(test)]
+mod taps;
 mod temporality;
 #[cfg(test)]
 mod trailers;

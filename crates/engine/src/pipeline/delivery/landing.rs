@@ -92,8 +92,9 @@ impl Delivery {
     /// pause.
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
-        if self.pace.may_complain(now) {
-            tracing::error!(pipeline = %self.account().id, cause, "cannot read the backlog; it is tried again");
+        if let Some(left_out) = self.pace.may_complain(now) {
+            let pipeline = &self.account().id;
+            tracing::error!(%pipeline, cause, left_out, "cannot read the backlog; it is tried again");
         }
         if batch.pieces.is_empty() {
             self.reads_again = Some(now + READ_PAUSE);
@@ -174,22 +175,32 @@ impl Delivery {
                 self.complained = false;
             }
             BackendState::Silent if is_news => {
-                tracing::warn!(%pipeline, cause = message, "backend does not answer; data is kept and tried again");
+                let (cause, pending) = (message, self.parts.crew.account.books.figures().pending);
+                let advice = "look whether it is overloaded, and at what is between";
+                tracing::warn!(%pipeline, cause, pending, advice, "backend does not answer; data is kept and tried again");
                 self.complained = true;
             }
-            // This is asked first, so that news is not told twice at once.
-            BackendState::Refused if self.pace.may_complain(now) || is_news => {
-                let cause = message;
-                tracing::warn!(
-                    %pipeline,
-                    code,
-                    cause,
-                    "backend refuses everything; data is kept, small requests are tried"
-                );
-                self.complained = true;
-            }
+            BackendState::Refused => self.refuses(code, message, is_news, now),
             _ => {}
         }
+    }
+
+    fn refuses(&mut self, code: &str, cause: &str, is_news: bool, now: Instant) {
+        // This is asked first, so that news is not told twice at once.
+        let due = self.pace.may_complain(now);
+        let Some(left_out) = due.or(is_news.then_some(0)) else { return };
+        let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
+        let advice = "look at the credentials and the path of the output, and at what the backend says";
+        tracing::warn!(
+            %pipeline,
+            code,
+            cause,
+            pending,
+            left_out,
+            advice,
+            "backend refuses everything; data is kept, small requests are tried"
+        );
+        self.complained = true;
     }
 
     fn delivered(&mut self, batch: &Batch, rejected: u64, message: &str) {
@@ -216,9 +227,12 @@ impl Delivery {
             return finish_but(&batch.pieces, rejected, message);
         }
         finish(&batch.pieces, &Fate::Delivered);
-        if !message.is_empty() && self.pace.may_report_loss(now) {
-            let pipeline = &self.account().id;
-            tracing::warn!(%pipeline, cause = message, "backend took a request with a warning");
+        if message.is_empty() {
+            return;
+        }
+        if let Some(left_out) = self.pace.may_report_loss(now) {
+            let (pipeline, cause) = (&self.account().id, message);
+            tracing::warn!(%pipeline, cause, left_out, "backend took a request with a warning");
         }
     }
 
@@ -263,16 +277,24 @@ impl Delivery {
         let state = match kind {
             RetryKind::Unreachable => {
                 if self.pace.cannot_reach(now) {
-                    tracing::warn!(%pipeline, cause, "backend cannot be reached; data is kept and tried again");
+                    let pending = self.parts.crew.account.books.figures().pending;
+                    let advice = "look at the endpoint, its name, and what is between";
+                    tracing::warn!(%pipeline, cause, pending, advice, "backend cannot be reached; data is kept and tried again");
                 }
                 return self.stands(BackendState::Unreachable, "", cause, now);
             }
             RetryKind::Silent => BackendState::Silent,
             RetryKind::Ours | RetryKind::Answered => BackendState::Failing,
         };
-        if self.pace.may_complain(now) {
-            let parked = self.parked.len() + 1;
-            tracing::warn!(%pipeline, cause, parked, "backend does not take data now; it is kept and tried again");
+        if let Some(left_out) = self.pace.may_complain(now) {
+            let pending = self.parts.crew.account.books.figures().pending;
+            tracing::warn!(
+                %pipeline,
+                cause,
+                pending,
+                left_out,
+                "backend does not take data now; it is kept and tried again"
+            );
             self.complained = true;
         }
         if self.pace.took_nothing_since(sent) {

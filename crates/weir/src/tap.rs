@@ -1,0 +1,256 @@
+//! `weir tap`: what passes a pipeline, live.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use weir_loadtest::output::printed;
+use weir_units::parse_positive_duration;
+
+use crate::admin::{Admin, AdminArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir tap traces/shop                                     what comes in, ten spans a second at most, for 5 minutes
+  weir tap logs/all --edge removed                         what its rules remove, and which rule
+  weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
+  weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
+  weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
+
+Each line says when the item passed, what has become of it so far, and what it is. The process notes in its log who opened
+a tap. What looks like a secret is not shown. A tap changes nothing, and costs nothing when there is none.";
+
+/// How often it is asked for more.
+const EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TapArgs {
+    /// The pipeline: traces/NAME, metrics/NAME or logs/NAME; * for all
+    #[arg(value_name = "PIPELINE")]
+    pipeline: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// Where to look
+    #[arg(long, value_enum, default_value_t = Edge::In)]
+    edge: Edge,
+    /// Only items in which this text occurs; also a trace id or span id in hexadecimal digits
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// Only items for which this OTTL condition holds
+    #[arg(long = "where", value_name = "CONDITION")]
+    condition: Option<String>,
+    /// Items a second, at most
+    #[arg(short, long, default_value_t = 10, value_name = "NUMBER")]
+    rate: u32,
+    /// When it ends; at most 15 minutes
+    #[arg(short, long, default_value = "5m", value_parser = parse_positive_duration, value_name = "DURATION")]
+    duration: Duration,
+    /// End after so many items
+    #[arg(short, value_name = "NUMBER")]
+    n: Option<u64>,
+    /// Show what looks like a secret, too
+    #[arg(long)]
+    no_redact: bool,
+    /// How items are shown
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Edge {
+    /// What the pipeline takes, before its rules
+    In,
+    /// What its rules remove
+    Removed,
+    /// What is left after its rules
+    Out,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One line for each
+    Text,
+    /// Each as an OTLP/JSON request on a line, for `weir try`
+    Json,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
+    let admin = args.admin.admin()?;
+    let edge = match args.edge {
+        Edge::In => "in",
+        Edge::Removed => "removed",
+        Edge::Out => "out",
+    };
+    let wish = json!({
+        "pipeline": args.pipeline, "edge": edge, "text": args.text, "where": args.condition,
+        "items_per_second": args.rate, "seconds": args.duration.as_secs().max(1), "redact": !args.no_redact,
+    });
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let show = |item: &Value| match args.format {
+        Format::Text => line(item),
+        Format::Json => item["item"].to_string(),
+    };
+    let ended = runtime.block_on(follow(&admin, &wish, args.n, &mut |item| {
+        printed(writeln!(io::stdout(), "{}", show(item))).map(|()| true)
+    }))?;
+    if args.format == Format::Text {
+        writeln!(io::stderr(), "{ended}").context("cannot write to standard error")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a tap, and shows each item once until `most` of them were shown, `show` says no, the tap ends, or Ctrl-C.
+/// Returns how it ended, in a sentence.
+pub(crate) async fn follow(
+    admin: &Admin,
+    wish: &Value,
+    most: Option<u64>,
+    show: &mut dyn FnMut(&Value) -> anyhow::Result<bool>,
+) -> anyhow::Result<String> {
+    let opened = admin.post("/api/taps", wish)?;
+    let path = format!("/api/taps/{}", opened["tap"]);
+    let (mut last, mut left) = (0, most.unwrap_or(u64::MAX));
+    loop {
+        let is_interrupted = tokio::select! {
+            _ = tokio::signal::ctrl_c() => true,
+            () = tokio::time::sleep(EVERY) => false,
+        };
+        let page = admin.get(&format!("{path}?after={last}"))?;
+        last = page["last"].as_u64().unwrap_or(last);
+        let mut goes_on = !is_interrupted;
+        for item in page["items"].as_array().into_iter().flatten() {
+            if left == 0 || !show(item)? {
+                goes_on = false;
+                break;
+            }
+            left -= 1;
+        }
+        if !goes_on || left == 0 || page["state"] == "ended" {
+            // It may have ended by itself.
+            let _ = admin.delete(&path);
+            return Ok(said(&page));
+        }
+    }
+}
+
+fn said(page: &Value) -> String {
+    let [seen, matched, left_out] = ["seen", "matched", "left_out"].map(|of| page[of].as_u64().unwrap_or_default());
+    let more = match left_out {
+        0 => String::new(),
+        left_out => format!("; {left_out} were not looked at, because the limits of the tap were reached (--rate)"),
+    };
+    format!("{seen} items passed, {matched} were shown{more}")
+}
+
+/// An item in one line.
+pub(crate) fn line(item: &Value) -> String {
+    let at = item["unix_ms"].as_i64().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let at = at.map_or_else(String::new, |at| at.strftime("%H:%M:%S%.3f").to_string());
+    let (pipeline, way) = (item["pipeline"].as_str().unwrap_or("-"), item["way"].as_str().unwrap_or("-"));
+    let by = &item["removed_by"];
+    let by = by["field"].as_str().map_or_else(String::new, |field| {
+        let text = by["text"].as_str().filter(|text| !text.is_empty());
+        format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
+    });
+    format!("{at} {pipeline} {way}{by}: {}", summary(&item["item"]))
+}
+
+/// What the single item of a request is.
+pub(crate) fn summary(request: &Value) -> String {
+    let ways = [
+        ["resourceSpans", "scopeSpans", "spans"],
+        ["resourceLogs", "scopeLogs", "logRecords"],
+        ["resourceMetrics", "scopeMetrics", "metrics"],
+    ];
+    for (way, show) in ways.iter().zip([span, log_record, metric]) {
+        let [resources, scopes, items] = *way;
+        let resource = &request[resources][0];
+        let item = &resource[scopes][0][items][0];
+        if item.is_object() {
+            let from = attributes(&resource["resource"]["attributes"]);
+            return format!("{} | {from}", show(item));
+        }
+    }
+    "an item that cannot be read".to_owned()
+}
+
+fn span(of: &Value) -> String {
+    let time = |name: &str| of[name].as_str().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or_default();
+    let took = Duration::from_nanos(time("endTimeUnixNano").saturating_sub(time("startTimeUnixNano")));
+    let (name, trace, id) = (words(&of["name"]), words(&of["traceId"]), words(&of["spanId"]));
+    let status = match &of["status"]["code"] {
+        code if code == &json!(2) || code == "STATUS_CODE_ERROR" => " error",
+        _ => "",
+    };
+    format!("span {name:?} {took:?}{status} trace {trace} span {id} {}", attributes(&of["attributes"]))
+}
+
+fn log_record(of: &Value) -> String {
+    let severity = of["severityText"].as_str().filter(|text| !text.is_empty()).unwrap_or("log");
+    format!("{severity} {} {}", value(&of["body"]), attributes(&of["attributes"]))
+}
+
+fn metric(of: &Value) -> String {
+    let point = ["gauge", "sum", "histogram", "exponentialHistogram", "summary"]
+        .iter()
+        .map(|kind| (kind, &of[kind]["dataPoints"][0]))
+        .find(|(_, point)| point.is_object());
+    let Some((kind, point)) = point else { return format!("metric {}", words(&of["name"])) };
+    let numbers = ["asDouble", "asInt", "sum", "count"].iter().filter(|name| !point[name].is_null());
+    let numbers: Vec<_> = numbers.map(|name| format!("{name}={}", value(&point[name]))).collect();
+    format!("{kind} {} {} {}", words(&of["name"]), numbers.join(" "), attributes(&point["attributes"]))
+}
+
+fn attributes(of: &Value) -> String {
+    let pairs = of.as_array().into_iter().flatten();
+    let pairs: Vec<_> = pairs.map(|pair| format!("{}={}", words(&pair["key"]), value(&pair["value"]))).collect();
+    pairs.join(" ")
+}
+
+/// A value of OTLP/JSON, `{"stringValue": "a"}`, as it is meant.
+fn value(of: &Value) -> String {
+    match of {
+        Value::String(text) => text.replace(char::is_control, " "),
+        Value::Object(map) if map.len() == 1 => map.values().next().map_or_else(String::new, value),
+        other => other.to_string(),
+    }
+}
+
+fn words(of: &Value) -> String {
+    of.as_str().unwrap_or("-").replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_lines() {
+        let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+        let resource = json!({"attributes": [text("service.name", "shop")]});
+        let span = json!({"name": "GET /", "traceId": "ab", "spanId": "cd", "startTimeUnixNano": "1000",
+            "endTimeUnixNano": "2001000", "status": {"code": 2}, "attributes": [text("a", "b\u{1b}[1m")]});
+        let log = json!({"severityText": "WARN", "body": {"stringValue": "no room"}});
+        let point = json!({"name": "up", "gauge": {"dataPoints": [{"asDouble": 1.5}]}});
+        let request = |names: [&str; 3], item: &Value| json!({names[0]: [{"resource": resource, names[1]: [{names[2]: [item]}]}]});
+        let of = [
+            (["resourceSpans", "scopeSpans", "spans"], span, "span \"GET /\" 2ms error trace ab span cd a=b [1m"),
+            (["resourceLogs", "scopeLogs", "logRecords"], log, "WARN no room "),
+            (["resourceMetrics", "scopeMetrics", "metrics"], point, "gauge up asDouble=1.5 "),
+        ];
+        for (names, item, expected) in of {
+            assert_eq!(summary(&request(names, &item)), format!("{expected} | service.name=shop"));
+        }
+        let removed = json!({"unix_ms": 1000, "pipeline": "logs/a", "way": "removed", "item": {},
+            "removed_by": {"field": "filter[0].conditions[0]", "text": "true"}});
+        let expected = "00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
+        assert_eq!(line(&removed), expected);
+    }
+}

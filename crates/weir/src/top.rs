@@ -1,0 +1,259 @@
+//! `weir top`: every pipeline of a running process with its rates, again and again.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use weir_loadtest::output::printed;
+
+use crate::admin::{Admin, AdminArgs};
+use crate::tables::{bytes, table, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir top                                   the process on this machine, until Ctrl-C
+  weir top --once                            one table, for scripts and bug reports
+  weir top --once --format json | jq '.[] | select(.lost > 0)'
+
+IN and OUT are items a second that were accepted and delivered, FILTERED those that rules removed, LOST all that were
+dropped or rejected since the start, and PENDING what is owed to the backend. Whatever is not well stands first, and what
+is wrong with it beneath the table. `weir why PIPELINE` explains one of them.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// Time between two tables
+    #[arg(long, default_value = "2s", value_parser = weir_units::parse_duration, value_name = "DURATION")]
+    interval: Duration,
+    /// Print one table, over one interval, and end
+    #[arg(long)]
+    once: bool,
+    /// How it is shown
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table
+    Text,
+    /// A JSON array for each table
+    Json,
+}
+
+/// Moves a terminal's cursor to its first line, and clears from there.
+const HOME: &str = "\x1b[H\x1b[J";
+/// For a terminal of no known size.
+const LINES: usize = 24;
+
+/// Runs the command.
+pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    let admin = args.admin.admin()?;
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(watch(args, &admin))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn watch(args: &TopArgs, admin: &Admin) -> anyhow::Result<()> {
+    let redraws = io::stdout().is_terminal() && !args.once && args.format == Format::Text;
+    let mut before = Sums::of(&now(admin)?);
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            () = tokio::time::sleep(args.interval) => {}
+        }
+        let (page, health) = (now(admin)?, admin.get("/health/pipelines")?);
+        let sums = Sums::of(&page);
+        let lines = lines(&page, &health, &before, &sums);
+        let mut out = Vec::new();
+        match args.format {
+            Format::Json => writeln!(out, "{}", Value::from(lines.iter().map(Line::as_json).collect::<Vec<_>>()))?,
+            Format::Text => {
+                let rows = if redraws { rows_of_terminal() } else { usize::MAX };
+                text(&mut out, &page, &lines, rows)?;
+            }
+        }
+        let home = if redraws { HOME } else { "" };
+        let mut stdout = io::stdout().lock();
+        printed(write!(stdout, "{home}").and_then(|()| stdout.write_all(&out)).and_then(|()| stdout.flush()))?;
+        if args.once {
+            return Ok(());
+        }
+        before = sums;
+    }
+}
+
+fn now(admin: &Admin) -> anyhow::Result<Value> {
+    let page = admin.get("/api/now")?;
+    page["pipelines"].is_array().then_some(page).context("/api/now shows no pipelines: is it the admin port of weir?")
+}
+
+fn rows_of_terminal() -> usize {
+    rustix::termios::tcgetwinsize(io::stdout()).map_or(LINES, |size| usize::from(size.ws_row).max(8))
+}
+
+/// What was counted of each pipeline at a time.
+struct Sums {
+    at: Instant,
+    /// Accepted, delivered, filtered.
+    of: HashMap<String, [u64; 3]>,
+}
+
+impl Sums {
+    fn of(page: &Value) -> Self {
+        let all = page["pipelines"].as_array().into_iter().flatten().map(|pipeline| {
+            let books = &pipeline["books"];
+            let sums = [number(&books["accepted"]), number(&books["delivered"]), sum(&books["filtered"])];
+            (words(&pipeline["pipeline"]), sums)
+        });
+        Self { at: Instant::now(), of: all.collect() }
+    }
+}
+
+/// A pipeline.
+struct Line {
+    pipeline: String,
+    state: String,
+    message: Option<String>,
+    /// Items a second.
+    rates: [f64; 3],
+    lost: u64,
+    pending: u64,
+    pending_bytes: u64,
+    oldest_seconds: u64,
+}
+
+impl Line {
+    fn as_json(&self) -> Value {
+        let Self { pipeline, state, message, rates, lost, pending, pending_bytes, oldest_seconds } = self;
+        let [accepted, delivered, filtered] = rates.map(|rate| (rate * 10.0).round() / 10.0);
+        json!({
+            "pipeline": pipeline, "state": state, "message": message, "accepted_per_second": accepted,
+            "delivered_per_second": delivered, "filtered_per_second": filtered, "lost": lost, "pending": pending,
+            "pending_bytes": pending_bytes, "oldest_seconds": oldest_seconds,
+        })
+    }
+
+    fn row(&self) -> [String; 9] {
+        let Self { pipeline, state, rates: [accepted, delivered, filtered], lost, .. } = self;
+        let rate = |rate: &f64| if *rate == 0.0 { "-".to_owned() } else { format!("{rate:.0}") };
+        let age = if self.pending == 0 { "-".to_owned() } else { time(self.oldest_seconds) };
+        let [accepted, delivered, filtered] = [accepted, delivered, filtered].map(rate);
+        let (pending, size) = (self.pending.to_string(), bytes(self.pending_bytes));
+        [pipeline.clone(), state.clone(), accepted, delivered, filtered, lost.to_string(), pending, size, age]
+    }
+}
+
+fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
+    let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
+    let verdicts = health.as_array().into_iter().flatten();
+    let verdicts: HashMap<&str, &Value> = verdicts.filter_map(|of| Some((of["pipeline"].as_str()?, of))).collect();
+    let line = |pipeline: &Value| {
+        let (name, books) = (words(&pipeline["pipeline"]), &pipeline["books"]);
+        let sums = now.of.get(&name).copied().unwrap_or_default();
+        let old = before.of.get(&name).copied().unwrap_or(sums);
+        let verdict = verdicts.get(name.as_str());
+        let message = verdict.and_then(|of| of["message"].as_str());
+        Line {
+            state: verdict.map_or_else(|| "-".to_owned(), |of| words(&of["state"])),
+            message: message.map(str::to_owned),
+            rates: [0, 1, 2].map(|of| sums[of].saturating_sub(old[of]) as f64 / seconds),
+            lost: sum(&books["dropped"]) + sum(&books["rejected"]),
+            pending: number(&books["pending"]),
+            pending_bytes: number(&pipeline["pending_bytes"]),
+            oldest_seconds: pipeline["oldest_seconds"].as_f64().map_or(0, |age| Duration::from_secs_f64(age).as_secs()),
+            pipeline: name,
+        }
+    };
+    let mut lines: Vec<_> = page["pipelines"].as_array().into_iter().flatten().map(line).collect();
+    lines.sort_by_key(|line| line.state == "healthy");
+    lines
+}
+
+/// As many rows as there are, with what is wrong beneath.
+fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], rows: usize) -> io::Result<()> {
+    let memory = &page["memory"];
+    let used = memory["parts"].as_array().into_iter().flatten().map(|part| number(&part["used_bytes"])).sum();
+    let uptime = page["uptime_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
+    writeln!(
+        out,
+        "weir {}, up {}, {}: {} of {} memory in use, {} on the disk, {} clients",
+        words(&page["version"]),
+        time(uptime),
+        words(&page["health"]),
+        bytes(used),
+        bytes(number(&memory["total_bytes"])),
+        bytes(number(&page["journal"]["disk_bytes"])),
+        number(&page["connections"]),
+    )?;
+    let shown = lines.len().min(rows.saturating_sub(5).max(1));
+    let head = ["pipeline", "state", "in/s", "out/s", "filtered/s", "lost", "pending", "bytes", "oldest"];
+    table(out, head, lines[..shown].iter().map(Line::row))?;
+    if shown < lines.len() {
+        writeln!(out, "and {} more", lines.len() - shown)?;
+    }
+    let wrong = lines.iter().filter_map(|line| Some((&line.pipeline, line.message.as_ref()?)));
+    for (pipeline, message) in wrong.take(rows.saturating_sub(shown + 5)) {
+        writeln!(out, "\n{pipeline}: {message}")?;
+    }
+    if let Some(error) = page["configuration"]["error"].as_str() {
+        writeln!(out, "\nThe newest configuration is not used: {error}")?;
+    }
+    Ok(())
+}
+
+fn number(of: &Value) -> u64 {
+    of.as_u64().unwrap_or_default()
+}
+
+/// Of what is counted by reason.
+fn sum(of: &Value) -> u64 {
+    of.as_object().into_iter().flat_map(|reasons| reasons.values()).map(number).sum()
+}
+
+fn words(of: &Value) -> String {
+    of.as_str().unwrap_or("-").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(accepted: u64, delivered: u64) -> Value {
+        let pipeline = |name: &str, pending: u64| {
+            json!({"pipeline": name, "pending_bytes": 2048, "oldest_seconds": 61.2, "books": {
+                "accepted": accepted, "delivered": delivered, "filtered": {"filter": 5}, "dropped": {"overflow": 2},
+                "rejected": {"400": 1}, "pending": pending}})
+        };
+        json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1,
+            "memory": {"total_bytes": 1024, "parts": [{"used_bytes": 512}]}, "journal": {"disk_bytes": 0},
+            "configuration": {"error": null}, "pipelines": [pipeline("traces/a", 0), pipeline("traces/b", 7)]})
+    }
+
+    #[test]
+    fn what_is_wrong_comes_first_and_is_explained() {
+        let health = json!([{"pipeline": "traces/a", "state": "healthy"},
+            {"pipeline": "traces/b", "state": "nothing_delivered", "message": "Nothing was delivered."}]);
+        let before = Sums::of(&page(0, 0));
+        let now = Sums { at: before.at + Duration::from_secs(2), of: Sums::of(&page(200, 100)).of };
+        let mut out = Vec::new();
+        text(&mut out, &page(200, 100), &lines(&page(200, 100), &health, &before, &now), 40).unwrap();
+        let expected = "\
+weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
+
+PIPELINE              STATE  IN/S  OUT/S  FILTERED/S  LOST  PENDING    BYTES  OLDEST
+traces/b  nothing_delivered   100     50           -     3        7  2.0 KiB   1m01s
+traces/a            healthy   100     50           -     3        0  2.0 KiB       -
+
+traces/b: Nothing was delivered.
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

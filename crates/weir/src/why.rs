@@ -1,0 +1,252 @@
+//! `weir why`: where the items of a pipeline went, in sentences; or the way of a single item.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use weir_loadtest::output::printed;
+use weir_units::parse_positive_duration;
+
+use crate::admin::{Admin, AdminArgs};
+use crate::tables::{bytes, time};
+use crate::tap;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir why                                   where everything went, pipeline by pipeline
+  weir why traces/shop                       one of them
+  weir why --item 4bf92f3577b34da6a3ce929d0e0e4736        the way of the spans of a trace that passes from now on
+  weir why logs/all --item 'order 4711' -d 2m
+
+What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
+what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what a backend
+refused for good is looked through as well.";
+
+/// What of a sample is looked through.
+const REJECTED: &str = "/rejected";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WhyArgs {
+    /// The pipeline; without it, all
+    #[arg(value_name = "PIPELINE")]
+    pipeline: Option<String>,
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// Look for items with this trace id, span id or text
+    #[arg(long, value_name = "TEXT")]
+    item: Option<String>,
+    /// How long to look for items
+    #[arg(short, long, default_value = "30s", value_parser = parse_positive_duration, value_name = "DURATION")]
+    duration: Duration,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
+    let admin = args.admin.admin()?;
+    match &args.item {
+        Some(text) => find(args, &admin, text),
+        None => explain(args, &admin),
+    }
+}
+
+fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
+    let (page, health) = (admin.get("/api/now")?, admin.get("/health/pipelines")?);
+    let configuration = admin.get("/api/configuration")?;
+    let all = page["pipelines"].as_array().context("/api/now shows no pipelines: is it the admin port of weir?")?;
+    let is_wanted = |pipeline: &&Value| args.pipeline.as_ref().is_none_or(|name| pipeline["pipeline"] == **name);
+    let wanted: Vec<_> = all.iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        bail!(unknown(args.pipeline.as_deref(), all));
+    }
+    let mut out = String::new();
+    for pipeline in wanted {
+        let of = |list: &Value| {
+            list.as_array().into_iter().flatten().find(|of| of["pipeline"] == pipeline["pipeline"]).cloned()
+        };
+        let rules = of(&configuration["pipelines"]).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = story(&mut out, pipeline, &rules["rules"], &of(&health).unwrap_or_default());
+    }
+    let turned_away: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
+    if turned_away > 0 && args.pipeline.is_none() {
+        let _ = writeln!(out, "{turned_away} items were taken from clients that no pipeline wants (see their inputs).");
+    }
+    printed(io::stdout().write_all(out.as_bytes()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unknown(name: Option<&str>, all: &[Value]) -> String {
+    let names: Vec<_> = all.iter().filter_map(|pipeline| pipeline["pipeline"].as_str()).collect();
+    match name {
+        Some(name) => format!("there is no pipeline {name:?}; there are: {}", names.join(", ")),
+        None => "there is no pipeline: nothing is taken from anybody".to_owned(),
+    }
+}
+
+/// Where the items of a pipeline went.
+fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> std::fmt::Result {
+    let books = &pipeline["books"];
+    let came = number(&books["accepted"]) + number(&books["recovered"]);
+    writeln!(out, "{}: {came} items came in", pipeline["pipeline"].as_str().unwrap_or("-"))?;
+    let mut line = |what: &str, items: u64, why: String| {
+        let share = if came == 0 { 0.0 } else { items as f64 * 100.0 / came as f64 };
+        writeln!(out, "{}", format!("  {what:<10} {items:>14}  {share:>5.1} %  {why}").trim_end())
+    };
+    line("delivered", number(&books["delivered"]), String::new())?;
+    line("filtered", sum(&books["filtered"]), reasons(&books["filtered"]))?;
+    line("dropped", sum(&books["dropped"]), reasons(&books["dropped"]))?;
+    line("rejected", sum(&books["rejected"]), reasons(&books["rejected"]))?;
+    line("pending", number(&books["pending"]), waiting(pipeline))?;
+    line("difference", books["difference"].as_i64().unwrap_or_default().unsigned_abs(), difference(books).to_owned())?;
+    for rule in pipeline["rules"].as_array().into_iter().flatten() {
+        what_a_rule_did(out, rule, rules)?;
+    }
+    let backend = &pipeline["backend"];
+    let said = backend["message"].as_str().filter(|message| !message.is_empty());
+    if let Some(said) = said {
+        let lasts = backend["lasts_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
+        let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or("-"));
+        writeln!(out, "  The backend is {state} for {}: {code} {said}", time(lasts))?;
+    }
+    match health["message"].as_str() {
+        Some(message) => writeln!(out, "  {message}\n"),
+        None => writeln!(out, "  All is well.\n"),
+    }
+}
+
+/// Conditions of filters that removed something, and rules that failed.
+fn what_a_rule_did(out: &mut String, rule: &Value, texts: &Value) -> std::fmt::Result {
+    let (filtered, errors) = (number(&rule["filtered"]), number(&rule["errors"]));
+    if filtered == 0 && errors == 0 {
+        return Ok(());
+    }
+    let place = match rule["kind"].as_str().unwrap_or("-") {
+        "filter_condition" => "filter[N].conditions",
+        "transform_condition" => "transform[N].conditions",
+        "transform_statement" => "transform[N].statements",
+        _ => "filters",
+    };
+    let field = format!("{}[{}]", place.replace('N', &rule["rule"].to_string()), rule["line"]);
+    let text = texts.as_array().into_iter().flatten().find(|of| of["field"] == *field);
+    let text = text.and_then(|of| of["text"].as_str()).map_or_else(String::new, |text| format!(": {text}"));
+    if filtered > 0 {
+        writeln!(out, "  {field} removed {filtered}{text}")?;
+    }
+    if errors > 0 {
+        let cause = rule["cause"].as_str().unwrap_or("no cause is known");
+        writeln!(out, "  {field} failed for {errors}, which stayed as they were{text}: {cause}")?;
+    }
+    Ok(())
+}
+
+fn waiting(pipeline: &Value) -> String {
+    let books = &pipeline["books"];
+    if number(&books["pending"]) == 0 {
+        return String::new();
+    }
+    let oldest = pipeline["oldest_seconds"].as_f64().map_or(0, |age| Duration::from_secs_f64(age).as_secs());
+    let on_disk = pipeline["backlog"]["items"].as_u64().unwrap_or_default();
+    format!("{}, the oldest for {}; {on_disk} on the disk", bytes(number(&pipeline["pending_bytes"])), time(oldest))
+}
+
+fn difference(books: &Value) -> &'static str {
+    match books["difference"].as_i64() {
+        Some(0) => "nothing is missing",
+        _ => "this is a bug in weir, please report it",
+    }
+}
+
+fn reasons(of: &Value) -> String {
+    let all = of.as_object().into_iter().flatten().filter(|(_, items)| number(items) > 0);
+    all.map(|(reason, items)| format!("{reason} {items}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Looks for an item in what passes from now on, and in what was refused.
+fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
+    let pipeline = args.pipeline.as_deref().unwrap_or("*");
+    for sample in admin.get(REJECTED)?.as_array().into_iter().flatten() {
+        if has_text(sample, text) && (pipeline == "*" || sample["pipeline"] == pipeline) {
+            let (of, code, message) =
+                (sample["pipeline"].as_str(), sample["code"].as_str(), sample["message"].as_str());
+            let [of, code, message] = [of, code, message].map(Option::unwrap_or_default);
+            printed(writeln!(io::stdout(), "{of}: its backend refused a request with it for good: {code} {message}"))?;
+        }
+    }
+    let wish = json!({
+        "pipeline": pipeline, "edge": "in", "text": text, "items_per_second": 100,
+        "seconds": args.duration.as_secs().max(1),
+    });
+    writeln!(io::stderr(), "Looking for {} at what passes from now on; Ctrl-C ends.", time(args.duration.as_secs()))?;
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let mut found = 0_u64;
+    let ended = runtime.block_on(tap::follow(admin, &wish, None, &mut |item| {
+        found += 1;
+        printed(writeln!(io::stdout(), "{}", tap::line(item))).map(|()| true)
+    }))?;
+    writeln!(io::stderr(), "{ended}")?;
+    if found == 0 {
+        let advice = "nothing with it passed: its sender has not sent it, or not here, or it is spelled in another way";
+        writeln!(io::stderr(), "{advice}")?;
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a refused request has the text, or the id.
+fn has_text(sample: &Value, text: &str) -> bool {
+    let Some(request) = sample["otlp"].as_str().and_then(|encoded| decoded(encoded)) else { return false };
+    weir_engine::taps::needles(text)
+        .is_ok_and(|needles| needles.iter().any(|needle| request.windows(needle.len()).any(|window| window == needle)))
+}
+
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(text).ok()
+}
+
+fn number(of: &Value) -> u64 {
+    of.as_u64().unwrap_or_default()
+}
+
+/// Of what is counted by reason.
+fn sum(of: &Value) -> u64 {
+    of.as_object().into_iter().flat_map(|reasons| reasons.values()).map(number).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_add_up_and_have_reasons() {
+        let pipeline = json!({"pipeline": "traces/shop", "pending_bytes": 2048, "oldest_seconds": 61.0,
+            "backlog": {"items": 3},
+            "books": {"accepted": 90, "recovered": 10, "delivered": 60, "filtered": {"filter": 20},
+                "dropped": {"overflow": 5}, "rejected": {"400": 5}, "pending": 10, "difference": 0},
+            "rules": [{"kind": "filter_condition", "rule": 0, "line": 1, "filtered": 20, "errors": 0}],
+            "backend": {"state": "down", "code": "unavailable", "message": "connection refused", "lasts_seconds": 7.0}});
+        let rules = json!([{"field": "filter[0].conditions[1]", "text": "name == \"probe\""}]);
+        let mut out = String::new();
+        story(&mut out, &pipeline, &rules, &json!({"message": "Nothing was delivered."})).unwrap();
+        let expected = "\
+traces/shop: 100 items came in
+  delivered              60   60.0 %
+  filtered               20   20.0 %  filter 20
+  dropped                 5    5.0 %  overflow 5
+  rejected                5    5.0 %  400 5
+  pending                10   10.0 %  2.0 KiB, the oldest for 1m01s; 3 on the disk
+  difference              0    0.0 %  nothing is missing
+  filter[0].conditions[1] removed 20: name == \"probe\"
+  The backend is down for 7s: unavailable connection refused
+  Nothing was delivered.
+
+";
+        assert_eq!(out, expected);
+    }
+}

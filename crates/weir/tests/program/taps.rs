@@ -1,0 +1,314 @@
+//! What is seen of telemetry while it passes: taps, rules that are tried on it, who sends it; on the page and in a terminal.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use weir_testkit::backend::{Backend, Say};
+use weir_testkit::grpc::{Grpc, OK};
+use weir_testkit::http::{self, JSON, exchange};
+use weir_testkit::sink::sink;
+use weir_testkit::{eventually, in_time, payload};
+
+use crate::process::{Weir, command, manifest};
+
+/// Removes the spans 2 and 4.
+const FILTER: &str =
+    "  filter:\n  - conditions:\n    - span.name == \"never\"\n    - IsMatch(span.name, \"/(2|4)$\")\n";
+
+fn filtering(backend: SocketAddr) -> String {
+    manifest("shop", backend).replace("---\n", &format!("{FILTER}---\n"))
+}
+
+fn admin(weir: &Weir) -> SocketAddr {
+    weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap()
+}
+
+async fn get(port: SocketAddr, path: &str) -> (u16, Value) {
+    let answer = http::get(port, path).await;
+    (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+}
+
+async fn post(port: SocketAddr, path: &str, document: &Value) -> (u16, Value) {
+    let answer = http::post_to(port, path, JSON, document.to_string().as_bytes()).await;
+    (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+}
+
+async fn open(port: SocketAddr, wish: &Value) -> u64 {
+    let (status, answer) = post(port, "/api/taps", wish).await;
+    assert_eq!(status, 200, "{answer}");
+    answer["tap"].as_u64().unwrap()
+}
+
+async fn read(port: SocketAddr, tap: u64) -> Value {
+    let (status, page) = get(port, &format!("/api/taps/{tap}")).await;
+    assert_eq!(status, 200, "{page}");
+    page
+}
+
+/// Sends spans of these numbers in one request.
+async fn send(weir: &Weir, first: u64, count: u64) {
+    let answer = Grpc::connect(weir.grpc).await.export(&payload::encoded(first, count, 10)).await;
+    assert_eq!(answer.code, OK, "{answer:?}");
+}
+
+/// Names and ways of what a tap has caught.
+fn caught(page: &Value) -> Vec<(String, String)> {
+    let items = page["items"].as_array().unwrap().iter();
+    let name = |item: &Value| item["item"]["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"].clone();
+    items.map(|item| (name(item).as_str().unwrap().into(), item["way"].as_str().unwrap().into())).collect()
+}
+
+fn named(number: u64, way: &str) -> (String, String) {
+    (format!("GET /orders/{number}"), way.to_owned())
+}
+
+#[tokio::test]
+async fn every_edge_shows_what_passes_there_and_what_becomes_of_it() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&filtering(sink.grpc), &[]).await;
+    let port = admin(&weir);
+    send(&weir, 9, 1).await;
+    let on = |edge: &str| json!({"pipeline": "traces/shop", "edge": edge});
+    let [arrives, removed, out] =
+        [open(port, &on("in")).await, open(port, &on("removed")).await, open(port, &on("out")).await];
+    send(&weir, 1, 4).await;
+    let delivered = |page: &Value| !caught(page).is_empty() && caught(page).iter().all(|(_, way)| way != "pending");
+    eventually("it is delivered", async || delivered(&read(port, arrives).await) && delivered(&read(port, out).await))
+        .await;
+    let page = read(port, arrives).await;
+    let expected = [named(1, "delivered"), named(2, "removed"), named(3, "delivered"), named(4, "removed")];
+    assert_eq!(caught(&page), expected, "and not what came before");
+    assert_eq!((&page["seen"], &page["matched"], &page["left_out"]), (&json!(4), &json!(4), &json!(0)));
+    assert_eq!(caught(&read(port, out).await), [named(1, "delivered"), named(3, "delivered")]);
+    let page = read(port, removed).await;
+    assert_eq!(caught(&page), [named(2, "removed"), named(4, "removed")]);
+    let by = json!({"field": "filter[0].conditions[1]", "text": "IsMatch(span.name, \"/(2|4)$\")"});
+    assert_eq!(page["items"][0]["removed_by"], by);
+    let opened = weir.logged("a tap is open: somebody looks at telemetry").unwrap();
+    assert_eq!(
+        (&opened["tap"], &opened["from"], &opened["pipeline"]),
+        (&json!(arrives), &json!("127.0.0.1"), &json!("traces/shop"))
+    );
+    // Nothing was counted twice.
+    let (_, now) = get(port, "/api/now").await;
+    assert_eq!(now["pipelines"][0]["rules"][1]["filtered"], 2);
+    let (_, later) = get(port, &format!("/api/taps/{arrives}?after=3")).await;
+    assert_eq!(caught(&later), [named(4, "removed")]);
+}
+
+#[tokio::test]
+async fn what_a_backend_does_not_take_is_pending() {
+    let backend = Backend::scripted(|_, _| Say::Code(14, "try again", None)).await;
+    let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
+    let port = admin(&weir);
+    let tap = open(port, &json!({"pipeline": "*"})).await;
+    send(&weir, 1, 1).await;
+    assert_eq!(caught(&read(port, tap).await), [named(1, "pending")]);
+}
+
+#[tokio::test]
+async fn a_tap_finds_a_trace_a_text_and_what_a_condition_says() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&(manifest("shop", sink.grpc) + &manifest("other", sink.grpc)), &[]).await;
+    let port = admin(&weir);
+    let wish = |what: Value| {
+        let mut wish = json!({"pipeline": "traces/shop"});
+        wish.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+        wish
+    };
+    let trace = open(port, &wish(json!({"text": format!("{:032x}", 77), "pipeline": "*"}))).await;
+    let text = open(port, &wish(json!({"text": "/orders/78"}))).await;
+    let condition = open(port, &wish(json!({"where": "span.name == \"GET /orders/79\""}))).await;
+    let few = open(port, &wish(json!({"items_per_second": 1}))).await;
+    send(&weir, 1, 100).await;
+    let page = read(port, trace).await;
+    let pipelines: Vec<_> = page["items"].as_array().unwrap().iter().map(|item| item["pipeline"].clone()).collect();
+    assert_eq!(pipelines, ["traces/shop", "traces/other"], "{page}");
+    assert_eq!(caught(&read(port, text).await)[0].0, "GET /orders/78");
+    assert_eq!(caught(&read(port, condition).await)[0].0, "GET /orders/79");
+    assert_eq!(caught(&read(port, condition).await).len(), 1);
+    let page = read(port, few).await;
+    assert_eq!((&page["seen"], &page["matched"], &page["left_out"]), (&json!(100), &json!(1), &json!(99)));
+}
+
+#[tokio::test]
+async fn a_tap_that_cannot_be_opened_says_why() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    for (wish, words) in [
+        (json!({"pipeline": "traces/none"}), "there is no pipeline \"traces/none\""),
+        (json!({"pipeline": "traces/shop", "edge": "middle"}), "unknown variant `middle`"),
+        (json!({"pipeline": "traces/shop", "where": "span.nam == 1"}), "span.nam"),
+        (json!({"pipeline": "traces/shop", "seconds": 0}), "seconds must be 1 to 900"),
+        (json!({"pipeline": "traces/shop", "speed": 1}), "unknown field `speed`"),
+        (json!([]), "cannot read what the tap should show"),
+    ] {
+        let (status, answer) = post(port, "/api/taps", &wish).await;
+        assert_eq!(status, 400, "{wish}");
+        assert!(answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+    let wish = json!({"pipeline": "traces/shop"}).to_string();
+    // A foreign site can send this without asking the browser.
+    assert_eq!(http::post_to(port, "/api/taps", "text/plain", wish.as_bytes()).await.status, 415);
+    assert_eq!(http::post_to(port, "/api/taps", JSON, &[b' '; 70_000]).await.status, 400);
+    assert_eq!(http::post_to(weir.metrics, "/api/taps", JSON, wish.as_bytes()).await.status, 405, "not for everybody");
+    assert_eq!(get(weir.metrics, "/api/taps/1").await.0, 404);
+    let foreign = exchange(port, b"GET /api/taps HTTP/1.1\r\nhost: evil.example:55679\r\n\r\n").await;
+    assert_eq!(foreign.status, 421, "a foreign site that has pointed its name here");
+    for tap in 1..=8 {
+        let tap = open(port, &json!({"pipeline": "traces/shop", "seconds": tap})).await;
+        assert_eq!(read(port, tap).await["state"], "open");
+    }
+    let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "traces/shop"})).await;
+    assert!(status == 503 && answer["error"].as_str().unwrap().contains("8 taps"), "{answer}");
+    let (_, list) = get(port, "/api/taps").await;
+    let last = list["taps"][0]["tap"].as_u64().unwrap();
+    let delete = format!("DELETE /api/taps/{last} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(exchange(port, delete.as_bytes()).await.status, 204);
+    assert_eq!(read(port, last).await["state"], "ended", "what it caught can still be read");
+    assert_eq!(get(port, "/api/taps/4711").await.0, 410);
+    eventually("one ends by itself", async || {
+        let (_, list) = get(port, "/api/taps").await;
+        list["taps"].as_array().unwrap().iter().filter(|tap| tap["state"] == "open").count() < 7
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_a_token_nothing_but_the_page_is_for_everybody() {
+    let sink = sink("{}").await;
+    let directory = tempfile::TempDir::new().unwrap();
+    let tokens = directory.path().join("tokens");
+    std::fs::write(&tokens, "good\n").unwrap();
+    let weir = Weir::start(&manifest("shop", sink.grpc), &["--admin-token-file", tokens.to_str().unwrap()]).await;
+    let port = admin(&weir);
+    for path in ["/", "/page.js", "/page.css"] {
+        assert_eq!(http::get(port, path).await.status, 200, "{path}");
+    }
+    for path in ["/api/now", "/api/taps", "/api/talkers", "/api/configuration", "/rejected", "/targets"] {
+        assert_eq!(http::get(port, path).await.status, 401, "{path}");
+        let asked = format!("GET {path} HTTP/1.1\r\nhost: any.example\r\nauthorization: Bearer good\r\n\r\n");
+        assert_eq!(exchange(port, asked.as_bytes()).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn other_rules_are_tried_on_what_a_tap_has_caught() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let tap = open(port, &json!({"pipeline": "traces/shop", "items_per_second": 100})).await;
+    send(&weir, 1, 10).await;
+    let rules = json!({"pipeline": "traces/shop", "tap": tap,
+        "transform": [{"statements": ["set(span.attributes[\"team\"], \"red\") where span.name == \"GET /orders/1\""]}],
+        "filter": [{"conditions": ["IsMatch(span.name, \"/[2-4]$\")"]}]});
+    let (status, answer) = post(port, "/api/preview", &rules).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!((&answer["samples"], &answer["kept"], &answer["removed"]), (&json!(10), &json!(7), &json!(3)));
+    let [transform, filter] = [0, 1].map(|rule| &answer["rules"][rule]);
+    assert_eq!((&filter["matched"], &filter["removed"]), (&json!(3), &json!(3)), "{transform}");
+    assert_eq!(answer["changed"].as_array().unwrap().len(), 4);
+    assert!(answer["changed"][0]["after"].to_string().contains("red") && answer["changed"][1]["after"].is_null());
+    let yaml = answer["yaml"].as_str().unwrap();
+    assert!(yaml.contains("kind: \"TracePipeline\"") && yaml.contains("IsMatch(span.name"), "{yaml}");
+    // What it exports is what is read.
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let output = "  output:\n    otlp: {endpoint: {value: 'http://127.0.0.1:1'}}\n";
+    std::fs::write(file.path(), format!("{yaml}{output}")).unwrap();
+    let checked = in_time("weir check", command(&["check", file.path().to_str().unwrap()]).output()).await.unwrap();
+    assert!(checked.status.success(), "{yaml}{output}{}", String::from_utf8_lossy(&checked.stderr));
+    for (rules, status, words) in [
+        (
+            json!({"pipeline": "traces/shop", "tap": tap, "filter": [{"conditions": ["span.nam == 1"]}]}),
+            400,
+            "span.nam",
+        ),
+        (json!({"pipeline": "traces/shop", "tap": 99}), 410, "there is no tap 99"),
+        (json!({"pipeline": "traces/none", "tap": tap}), 400, "there is no pipeline"),
+    ] {
+        let (found, answer) = post(port, "/api/preview", &rules).await;
+        assert!(found == status && answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+    send(&weir, 2, 1).await;
+    assert!(caught(&read(port, tap).await).iter().all(|(_, way)| way != "removed"), "nothing was deployed");
+}
+
+#[tokio::test]
+async fn who_sends_most_and_what_runs() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&filtering(sink.grpc), &[]).await;
+    let port = admin(&weir);
+    send(&weir, 1, 5).await;
+    let (_, none) = get(port, "/api/talkers").await;
+    assert_eq!(none["talkers"], json!([]), "nobody has asked before");
+    send(&weir, 6, 5).await;
+    let (_, page) = get(port, "/api/talkers").await;
+    let row = &page["talkers"][0];
+    assert_eq!((&row["service"], &row["items"], &row["signal"]), (&json!("shop"), &json!(5), &json!("traces")));
+    let (_, page) = get(port, "/api/configuration").await;
+    let shop = &page["pipelines"][0];
+    assert_eq!((&shop["pipeline"], &shop["inputs"]), (&json!("traces/shop"), &json!(["OTLP"])));
+    assert_eq!(shop["rules"][1]["text"], "IsMatch(span.name, \"/(2|4)$\")");
+    assert_eq!(page["history"][0]["what"], "started");
+    let tap = open(port, &json!({"pipeline": "traces/shop"})).await;
+    weir.edit("kind: [");
+    eventually("it is refused", async || get(port, "/api/configuration").await.1["history"][0]["what"] == "refused")
+        .await;
+    assert_eq!(read(port, tap).await["state"], "open");
+    weir.edit(&manifest("shop", sink.grpc));
+    eventually("it is taken up", async || get(port, "/api/configuration").await.1["history"][0]["what"] == "changed")
+        .await;
+    let (_, page) = get(port, "/api/configuration").await;
+    assert_eq!((&page["history"][0]["changed"], &page["pipelines"][0]["rules"]), (&json!(["traces/shop"]), &json!([])));
+    assert_eq!(read(port, tap).await["state"], "ended", "it would say wrong things of rules");
+}
+
+/// A command against the admin port: its exit code, and what it printed.
+async fn told(port: SocketAddr, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let url = format!("http://{port}");
+    let output = command(&[arguments, &["--url", &url]].concat()).output();
+    let output = in_time("the command", output).await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn the_same_is_told_in_a_terminal() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&filtering(sink.grpc), &[]).await;
+    let port = admin(&weir);
+    send(&weir, 1, 4).await;
+    eventually("it is delivered", async || get(port, "/api/now").await.1["pipelines"][0]["books"]["delivered"] == 2)
+        .await;
+    let (code, top, _) = told(port, &["top", "--once", "--interval", "10ms", "--format", "json"]).await;
+    let top: Value = serde_json::from_str(&top).unwrap();
+    assert_eq!((code, &top[0]["pipeline"], &top[0]["lost"]), (Some(0), &json!("traces/shop"), &json!(0)));
+    let (code, why, _) = told(port, &["why", "traces/shop"]).await;
+    assert_eq!(code, Some(0));
+    for line in ["traces/shop: 4 items came in", "filter[0].conditions[1] removed 2: IsMatch(span.name", "All is well."]
+    {
+        assert!(why.contains(line), "{why}");
+    }
+    let (code, _, error) = told(port, &["why", "traces/none"]).await;
+    assert!(
+        code == Some(1) && error.contains("there is no pipeline \"traces/none\"; there are: traces/shop"),
+        "{error}"
+    );
+    let sends = async {
+        eventually("a tap is open", async || {
+            get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 2)
+        })
+        .await;
+        send(&weir, 1, 4).await;
+    };
+    let id = format!("{:032x}", 4);
+    let (tap, why) = (["tap", "traces/shop", "-n", "1"], ["why", "--item", &id, "-d", "3s"]);
+    let ((), tap, why) = tokio::join!(sends, told(port, &tap), told(port, &why));
+    assert!(tap.0 == Some(0) && tap.1.lines().count() == 1 && tap.1.contains("span \"GET /orders/1\""), "{tap:?}");
+    let line =
+        "traces/shop removed by filter[0].conditions[1] (IsMatch(span.name, \"/(2|4)$\")): span \"GET /orders/4\"";
+    assert!(why.0 == Some(0) && why.1.contains(line), "{why:?}");
+    let (code, _, error) = told("127.0.0.1:1".parse().unwrap(), &["top", "--once"]).await;
+    assert!(code == Some(1) && error.contains("nothing answers at 127.0.0.1:1"), "{error}");
+}

@@ -1,0 +1,205 @@
+"""Processes of Weir, one that is well and others in all kinds of trouble, each under a gentle load."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from .http_backend import HttpBackend
+from .process import Lab, Process, free_port
+from .weir import Document, Sink, Weir, pipeline
+
+_TELEMETRY: Document = {
+    "apiVersion": "operator.kyma-project.io/v1beta1",
+    "kind": "Telemetry",
+    "metadata": {"name": "default"},
+    "spec": {"metric": {"prometheus": {"collectionInterval": "1s"}}},
+}
+# The attribute `load.drop` with the value "1", as protobuf.
+_MARK = b"load.drop\x12\x03\x0a\x011"
+_SMALL_MEMORY = ("--memory", "32MiB", "--max-request-size", "4MiB")
+
+
+class Fleet:
+    """The processes by the names that Prometheus gets as their service."""
+
+    def __init__(self, lab: Lab, binary: Path):
+        self.lab = lab
+        self.binary = binary
+        self.weirs: dict[str, Weir] = {}
+        self._picky = HttpBackend(refused=_MARK)
+
+    def close(self) -> None:
+        self._picky.close()
+
+    def addresses(self) -> dict[str, str]:
+        return {service: weir.metrics_address for service, weir in self.weirs.items()}
+
+    def _start(
+        self, service: str, *documents: Document, flags: tuple[str, ...] = (), binary: Path | None = None
+    ) -> Weir:
+        self.weirs[service] = Weir(self.lab, binary or self.binary, *documents, flags=flags)
+        return self.weirs[service]
+
+    def _load(self, *arguments: str) -> Process:
+        return self.lab.start("load", [self.binary, "load", *arguments])
+
+    def _push(self, signal: str, weir: Weir, rate: int) -> None:
+        """Two of a hundred items are marked, for filters and for a backend that does not like them."""
+        self._load(signal, "--endpoint", weir.grpc, "--rate", str(rate), "--batch", "50", "-c", "2", "--marked", "2")
+
+    def _sink(self, **faults: Any) -> str:
+        """A backend with the faults that `weir sink` calls so."""
+        sink = Sink(self.lab, self.binary)
+        requests.post(f"http://{sink.control}/faults", json=faults, timeout=10).raise_for_status()
+        return sink.grpc
+
+    def _script(self, name: str, *lines: str) -> Path:
+        """The program, started in some way."""
+        path = self.lab.directory / name
+        path.write_text("\n".join(["#!/bin/sh", *lines, f'exec {self.binary} "$@"', ""]))
+        path.chmod(0o755)
+        return path
+
+    def _pods(self, rate: int, rotate_size: str = "1GB") -> Path:
+        pods = self.lab.directory / f"pods-{len(self.lab.processes)}"
+        pods.mkdir()
+        self._load("log-files", str(pods), "--rate", str(rate), "--containers", "2", "--rotate-size", rotate_size)
+        return pods
+
+    def start_healthy(self, service: str) -> None:
+        """Every input and every kind of rule."""
+        backend = self._sink()
+        targets = self._targets(2)
+        marked = {"traces": "span", "metrics": "datapoint", "logs": "log"}
+        documents = [pipeline(signal, "load-test-1", backend) for signal in marked]
+        for document, kind in zip(documents, marked.values(), strict=True):
+            document["spec"]["filter"] = [{"conditions": [f'{kind}.attributes["load.drop"] == "1"']}]
+        _, metrics, logs = documents
+        metrics["spec"]["output"]["otlp"]["temporality"] = "delta"
+        _scrapes(metrics, targets)
+        logs["spec"]["input"] = {"runtime": {"enabled": True}}
+        pods = self._pods(50, rotate_size="20kB")
+        weir = self._start(service, *documents, _TELEMETRY, flags=("--pod-logs", str(pods)))
+        for signal in marked:
+            self._push(signal, weir, 200)
+
+    def _targets(self, count: int) -> list[str]:
+        port = free_port()
+        self._load("scrape-targets", "--port", str(port), "--targets", str(count), "--metrics", "20")
+        return [f"http://127.0.0.1:{port}/targets/{number}/metrics" for number in range(count)]
+
+    def start_ill(self) -> None:
+        """All troubles, at once."""
+        self._start_ill_backends()
+        self._start_other_side()
+        self._start_full()
+        self._start_without_disk()
+        self._start_damaged()
+        self._start_ended()
+
+    def _start_ill_backends(self) -> None:
+        """A process whose backends are away, refuse, fail, or reject; one pipeline for each."""
+        away = f"127.0.0.1:{free_port()}"
+        backends = {
+            "unauthorized": self._sink(fault=["401:100"]),
+            "some-rejected": self._sink(partial=50),
+            "some-failed": self._sink(fault=["503:50"]),
+            "one-sided": away,
+        }
+        documents = [pipeline("traces", name, backend) for name, backend in backends.items()]
+        for name, size in (("full", "1Mi"), ("filling", "30Mi")):
+            documents.append(_limited(pipeline("traces", name, away), size))
+        documents.append(pipeline("traces", "some-refused", self._picky.endpoint, protocol="http"))
+        documents.append(pipeline("traces", "untrusted", f"https://{away}", tls={}))
+        without_roots = self._script("weir-without-roots", "export SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/nowhere")
+        weir = self._start("backends", *documents, binary=without_roots)
+        self._push("traces", weir, 200)
+        # Without a type, no request can be taken.
+        _again_and_again(weir.process, lambda: requests.post(f"http://{weir.http}/v1/traces", data=b"x", timeout=5))
+
+    def _start_other_side(self) -> None:
+        """A process that reaches a backend that another one does not."""
+        weir = self._start("other-side", pipeline("traces", "one-sided", self._sink()))
+        self._push("traces", weir, 200)
+
+    def _start_full(self) -> None:
+        """Processes that may drop nothing and have no room: clients, containers and targets have to wait."""
+        away = f"127.0.0.1:{free_port()}"
+        metrics, logs, late = (
+            _limited(pipeline(signal, name, away), "1Mi", "refuse")
+            for signal, name in (("metrics", "no-room"), ("logs", "no-room"), ("logs", "late"))
+        )
+        closed = [f"http://127.0.0.1:{free_port()}/metrics" for _ in range(3)]
+        _scrapes(metrics, [*self._targets(3), *closed])
+        for document in (logs, late):
+            document["spec"]["input"] = {"runtime": {"enabled": True}}
+        flags = ("--pod-logs", str(self._pods(2_000, rotate_size="200kB")), "--max-removed-logs", "100kB")
+        weir = self._start("no-room", metrics, logs, _TELEMETRY, flags=flags)
+        self._push("logs", weir, 200)
+        self._start("late", late, flags=("--pod-logs", str(self._pods(2_000))))
+
+    def _start_without_disk(self) -> None:
+        """Processes that have to keep everything in memory, or must not write large files."""
+        away = f"127.0.0.1:{free_port()}"
+        memory = self._start("memory", pipeline("traces", "memory", away), flags=("--no-data-dir", *_SMALL_MEMORY))
+        self._push("traces", memory, 1_000)
+        small_files = self._script("weir-with-small-files", "trap '' XFSZ", "ulimit -f 256")
+        disk = self._start("disk", pipeline("traces", "disk", away), binary=small_files)
+        self._push("traces", disk, 200)
+
+    def _start_damaged(self) -> None:
+        """A damaged journal, in which a pipeline that is gone has data; and a configuration that is wrong."""
+        away = f"127.0.0.1:{free_port()}"
+        data = self.lab.directory / "damaged"
+        flags = ("--data-dir", str(data), "--drain-timeout", "0s")
+        documents = [pipeline("traces", name, away) for name in ("gone", "damaged")]
+        before = Weir(self.lab, self.binary, *documents, flags=flags)
+        sent = self._load("traces", "--endpoint", before.grpc, "--items", "5000", "--batch", "50", "-c", "2")
+        assert sent.wait_exit() == 0
+        before.stop()
+        _damage(data)
+        weir = self._start("damaged", pipeline("traces", "damaged", self._sink()), flags=flags)
+        weir.manifest.write_text("kind: TracePipeline\n")
+
+    def _start_ended(self) -> None:
+        """A process that is there no more."""
+        self._start("ended", pipeline("traces", "ended", f"127.0.0.1:{free_port()}")).process.kill()
+
+
+def _limited(document: Document, size: str, overflow: str = "drop_oldest") -> Document:
+    document["metadata"]["annotations"] = {
+        "weir.dev/backlog-max-bytes": size,
+        "weir.dev/backlog-overflow": overflow,
+    }
+    return document
+
+
+def _scrapes(document: Document, targets: list[str]) -> None:
+    document["metadata"].setdefault("annotations", {})["weir.dev/static-targets"] = ", ".join(targets)
+    document["spec"]["input"] = {"prometheus": {"enabled": True}}
+
+
+def _damage(data: Path) -> None:
+    """Other bytes in a place of the first segment of the journal."""
+    segment = min(data.rglob("*.seg"))
+    content = bytearray(segment.read_bytes())
+    place = slice(len(content) // 4, len(content) // 4 + 64)
+    content[place] = bytes(byte ^ 0xFF for byte in content[place])
+    segment.write_bytes(content)
+
+
+def _again_and_again(process: Process, do: Callable[[], object]) -> None:
+    """Ten times a second, as long as the process runs."""
+
+    def run() -> None:
+        while process.running:
+            with suppress(requests.RequestException):
+                do()
+            time.sleep(0.1)
+
+    threading.Thread(target=run, daemon=True).start()

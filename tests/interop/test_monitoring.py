@@ -1,0 +1,279 @@
+"""What users see of Weir in Prometheus and Grafana: each query of each dashboard answers, each alert fires in the
+trouble that it is for, and none does while all is well. The files are those of deploy/monitoring.
+
+Nobody can wait for minutes here: a Prometheus that scrapes every second gets rules whose times are a sixtieth
+(`monitoring.write_scaled_rules`). Their true times are tested by promtool, in rules_test.yaml.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import monitoring
+from harness.faults import Fleet
+from harness.monitoring import DASHBOARDS, RULES, Query
+from harness.process import Lab
+from harness.prometheus import Prometheus, binary
+
+SERVICE = "telemetry-otlp-gateway-metrics"
+PROMTOOL_TESTS = Path(__file__).parent / "rules_test.yaml"
+# Longer than the times of any rule, as they are scaled: the longest is `for: 15m`.
+OBSERVED_S = 30
+
+# Prometheus's own.
+OF_PROMETHEUS = {"ALERTS", "up"}
+# Nothing here is in a cluster, or has the metrics of a node.
+OF_CLUSTERS = {name for name in monitoring.documented() if re.match("weir_(operator|watch|cluster|runtime)_", name)}
+# What is not there while all is well.
+OF_TROUBLES = {
+    "ALERTS",
+    "weir_pipeline_dropped_items_total",
+    "weir_pipeline_rejected_items_total",
+    "weir_scrape_lost_data_points_total",
+    "weir_journal_orphaned_items",
+}
+# Queries that are empty while all is well, although their metrics are there.
+EMPTY_WHILE_WELL = {("Weir / Pipeline", "Full in")}
+
+# By the alerts, what they have to be about: pipelines, or services that the scene calls so.
+TROUBLES = {
+    "WeirDataLost": {"full", "some-refused", "some-rejected"},
+    "WeirNothingDelivered": {"full", "filling", "unauthorized", "no-room"},
+    "WeirBackendRefuses": {"unauthorized"},
+    "WeirBackendFails": {"some-failed"},
+    "WeirDataLate": {"one-sided"},
+    "WeirBacklogNearlyFull": {"full", "memory", "no-room"},
+    "WeirBacklogFullSoon": {"filling"},
+    "WeirPipelineNotSetUp": {"untrusted"},
+    "WeirClientsTurnedAway": {"no-room", "disk", "memory"},
+    "WeirRequestsInvalid": {"backends"},
+    "WeirDown": {"ended"},
+    "WeirMemoryNearlyFull": {"memory"},
+    "WeirConfigurationRefused": {"damaged", "backends"},
+    "WeirJournalFails": {"disk"},
+    "WeirJournalDamaged": {"damaged"},
+    "WeirDataWithoutPipeline": {"damaged"},
+    "WeirContainerLogsLost": {"no-room"},
+    "WeirContainerLogsStuck": {"late"},
+    "WeirContainerLogsLate": {"late"},
+    "WeirScrapeTargetsDown": {"static"},
+    "WeirScrapesLost": {"no-room"},
+}
+
+# As published, word for word.
+KPIS = [
+    query.replace("SIGNAL", signal).replace("KIND", kind)
+    for signal, kind in (("spans", "trace"), ("metric_points", "metric"))
+    for query in (
+        f'round(sum(rate(otelcol_receiver_accepted_SIGNAL_total{{service="{SERVICE}"}}[20m])))',
+        f'round(sum(rate(otelcol_exporter_sent_SIGNAL_total{{service="{SERVICE}", '
+        'exporter=~"otlp_grpc/KINDpipeline-load-test.*"}[20m])))',
+        f'avg(sum(otelcol_exporter_queue_size{{service="{SERVICE}", exporter=~"otlp_grpc/KINDpipeline-load-test.*"}}))',
+    )
+]
+
+
+@dataclass
+class Scene:
+    """A process that is well and processes that are not, each seen by a Prometheus of their own."""
+
+    lab: Lab
+    well: Prometheus
+    ill: Prometheus
+    services: dict[str, str]
+
+    def fired(self) -> dict[str, set[str]]:
+        """What each alert that has fired is about."""
+        found: dict[str, set[str]] = {}
+        for sample in self.ill.query('last_over_time(ALERTS{alertstate="firing"}[10m])'):
+            found.setdefault(sample["metric"]["alertname"], set()).update(self._subjects(sample["metric"]))
+        return found
+
+    def _subjects(self, labels: dict[str, str]) -> set[str]:
+        exporter = re.sub(".+pipeline-", "", labels.get("exporter", ""))
+        service = self.services.get(labels.get("instance", ""), "")
+        return {labels.get("pipeline", ""), labels.get("exported_job", ""), exporter, service} - {""}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, weir_binary: Path) -> Iterator[Scene]:
+    lab = Lab(tmp_path_factory.mktemp("monitoring"))
+    rules = monitoring.write_scaled_rules(lab.directory / "rules.yaml")
+    fleet = Fleet(lab, weir_binary)
+    try:
+        fleet.start_healthy(SERVICE)
+        well = Prometheus(lab, fleet.addresses()[SERVICE], SERVICE, rules=rules)
+        fleet.start_ill()
+        addresses = {service: address for service, address in fleet.addresses().items() if service != SERVICE}
+        first, *_ = addresses
+        ill = Prometheus(lab, addresses[first], first, addresses, rules=rules)
+        well.wait_until_scraped(1)
+        ill.wait_until_scraped(len(addresses))
+        yield Scene(lab, well, ill, {address: service for service, address in addresses.items()})
+    finally:
+        fleet.close()
+        lab.close()
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_is_what_grafana_reads(path: Path) -> None:
+    dashboard = monitoring.load(path)
+    assert dashboard["uid"] == f"weir-{path.stem}" and dashboard["title"].startswith("Weir / ")
+    assert dashboard["schemaVersion"] >= 39 and dashboard["tags"] == ["weir"]
+    data_source, *variables = dashboard["templating"]["list"]
+    assert (data_source["name"], data_source["type"], data_source["query"]) == (
+        "datasource",
+        "datasource",
+        "prometheus",
+    )
+    ours = {"type": "prometheus", "uid": "${datasource}"}
+    assert all(variable["datasource"] == ours for variable in variables if variable["type"] == "query")
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken and place["x"] + place["w"] <= 24, (
+            f"{panel['title']}: {place} overlaps, or is too wide"
+        )
+        taken |= cells
+        if panel["type"] != "row":
+            assert panel["description"] and panel["datasource"] == ours, panel["title"]
+            references = [target["refId"] for target in panel["targets"]]
+            assert references and len(set(references)) == len(references), panel["title"]
+
+
+def test_each_name_is_documented() -> None:
+    known = monitoring.documented() | monitoring.recorded() | OF_PROMETHEUS
+    for path in DASHBOARDS:
+        for query in monitoring.queries(monitoring.load(path)):
+            names = monitoring.metrics_of(query.expression)
+            assert names and names <= known, f"{query}: {names - known}"
+    for rule in monitoring.rules():
+        names = monitoring.metrics_of(rule["expr"])
+        assert names and names <= known, f"{rule}: {names - known}"
+        told = set(re.findall(r"\b(?:weir|otelcol)_[a-z_]+", " ".join(rule.get("annotations", {}).values())))
+        assert told <= known | {"weir_pipeline"}, f"{rule}: {told - known}"
+
+
+def test_each_alert_is_tested_and_explained() -> None:
+    alerts = {rule["alert"] for rule in monitoring.alerts()}
+    by_promtool = set(re.findall(r"Weir[A-Z]\w+", PROMTOOL_TESTS.read_text()))
+    assert alerts == set(TROUBLES) | by_promtool
+    explained = re.findall(r"^\| `(Weir\w+)`", (RULES.parent / "README.md").read_text(), re.MULTILINE)
+    assert explained == [rule["alert"] for rule in monitoring.alerts()], (
+        "the table of README.md, in the order of the rules"
+    )
+    for rule in monitoring.alerts():
+        assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
+        assert rule["labels"]["severity"] in ("critical", "warning"), rule["alert"]
+
+
+def test_true_times_of_rules() -> None:
+    for arguments in (["check", "rules", RULES], ["test", "rules", PROMTOOL_TESTS]):
+        run = subprocess.run([binary("promtool"), *arguments], capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_queries_answer_while_all_is_well(scene: Scene) -> None:
+    queries = all_queries(scene.well)
+    wait_for_answers(scene.well, [query for query in queries if not may_be_empty(query[0])])
+    for _, ways in queries:
+        # One that cannot be understood fails.
+        scene.well.query(ways[0])
+
+
+def wait_for_answers(prometheus: Prometheus, queries: list[tuple[Query, list[str]]]) -> None:
+    def unanswered() -> list[Query]:
+        queries[:] = [(query, ways) for query, ways in queries if not any(map(prometheus.query, ways))]
+        return [query for query, _ in queries]
+
+    assert queries
+    try:
+        prometheus.process.wait_for(lambda: not unanswered(), "answers all queries", 30)
+    except AssertionError as error:
+        raise AssertionError(f"no answer: {unanswered()}") from error
+
+
+def all_queries(prometheus: Prometheus) -> list[tuple[Query, list[str]]]:
+    """Every query, in every way that the choices of the dashboard's variables make of it."""
+    found = []
+    for path in DASHBOARDS:
+        dashboard = monitoring.load(path)
+        choices = list(monitoring.choices(prometheus, dashboard))
+        for query in monitoring.queries(dashboard):
+            found.append((query, sorted({monitoring.substituted(query.expression, choice) for choice in choices})))
+    return found
+
+
+def may_be_empty(query: Query) -> bool:
+    of_troubles = monitoring.metrics_of(query.expression) & OF_TROUBLES
+    return bool(of_troubles) or is_of_clusters(query) or (query.dashboard, query.panel) in EMPTY_WHILE_WELL
+
+
+def is_of_clusters(query: Query) -> bool:
+    return bool(monitoring.metrics_of(query.expression) & OF_CLUSTERS)
+
+
+@pytest.mark.parametrize("query", KPIS)
+def test_published_queries_answer(scene: Scene, query: str) -> None:
+    least = 0 if "queue" in query else 1
+    scene.well.process.wait_for(lambda: (scene.well.value(query) or -1) >= least or least == 0, f"answers {query}", 20)
+    assert scene.well.value(query) is not None
+
+
+def test_each_alert_fires(scene: Scene) -> None:
+    """The last one is `WeirContainerLogsStuck`: what is stuck for less than 30 s is not called so."""
+
+    def missing() -> dict[str, set[str]]:
+        fired = scene.fired()
+        found = {alert: subjects - fired.get(alert, set()) for alert, subjects in TROUBLES.items()}
+        return {alert: subjects for alert, subjects in found.items() if subjects}
+
+    try:
+        scene.ill.process.wait_for(lambda: not missing(), "has every alert", 60)
+    except AssertionError as error:
+        raise AssertionError(f"no alerts: {missing()}") from error
+    for alert in scene.ill.get("alerts")["alerts"]:
+        text = " ".join(alert["annotations"].values())
+        assert not re.search(r"<|%!|NaN| [ .,;)]|\(\)|\{\{", text), f"{alert['labels']}: {text}"
+    fired = scene.fired()
+    assert not {alert for alert, subjects in fired.items() if "other-side" in subjects}, "that process is well"
+    assert "one-sided" not in fired["WeirNothingDelivered"], "it is delivered elsewhere"
+    assert "some-rejected" not in fired["WeirBackendFails"], "the backend answers OK"
+
+
+def test_queries_answer_in_trouble(scene: Scene) -> None:
+    """Those that have nothing to say while all is well."""
+    in_trouble = [query for query in all_queries(scene.ill) if may_be_empty(query[0]) and not is_of_clusters(query[0])]
+    wait_for_answers(scene.ill, in_trouble)
+
+
+def test_queries_of_operations_find_a_loss(scene: Scene) -> None:
+    queries = [(Query("docs/operations.md", "", query), [query]) for query in monitoring.queries_of_operations()]
+    wait_for_answers(scene.ill, queries)
+
+
+def test_names_are_those_of_real_pages(scene: Scene) -> None:
+    queries = [query.expression for path in DASHBOARDS for query in monitoring.queries(monitoring.load(path))]
+    queries += [rule["expr"] for rule in monitoring.rules()]
+    used = {name for query in queries for name in monitoring.metrics_of(query)} - OF_CLUSTERS
+
+    def unseen() -> set[str]:
+        return used.difference(*(prometheus.get("label/__name__/values") for prometheus in (scene.well, scene.ill)))
+
+    # No series of the conversion to delta is forgotten here.
+    scene.ill.process.wait_for(lambda: unseen() <= {"weir_temporality_forgotten_series_total"}, "has all metrics")
+
+
+def test_no_alert_fires_while_all_is_well(scene: Scene) -> None:
+    scrapes = f'sum_over_time(up{{service="{SERVICE}"}}[10m])'
+    scene.well.process.wait_for(
+        lambda: (scene.well.value(scrapes) or 0) >= OBSERVED_S, "has seen enough", OBSERVED_S + 10
+    )
+    assert scene.well.query('last_over_time(ALERTS{alertstate="firing"}[10m])') == []
