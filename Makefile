@@ -47,6 +47,10 @@ go-programs: tools
 test-interop: build test-ottl-differential ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
 	WEIR=$(WEIR) tests/interop/run.sh
 
+.PHONY: test-page
+test-page: build ## Click through the page of real processes in Chromium; SCREENSHOTS=DIR leaves pictures there
+	tests/page/run.sh $(if $(SCREENSHOTS),--screenshots="$(abspath $(SCREENSHOTS))")
+
 # Of the whole workspace, so that what `make test` has built is used again.
 .PHONY: test-ottl-differential
 test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector, and patterns beside Go: the cases of all tables, and generated ones; OTTL_SEED=random for others

@@ -27,11 +27,28 @@ use rehearsal::RehearsalPage;
 use talkers::TalkersPage;
 use taps::TapsPage;
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 18] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
-    ("/page.js", "text/javascript; charset=utf-8", include_str!("../page/page.js")),
+    ("/page.js", SCRIPT, include_str!("../page/page.js")),
+    ("/ask.js", SCRIPT, include_str!("../page/ask.js")),
+    ("/dom.js", SCRIPT, include_str!("../page/dom.js")),
+    ("/state.js", SCRIPT, include_str!("../page/state.js")),
+    ("/table.js", SCRIPT, include_str!("../page/table.js")),
+    ("/items.js", SCRIPT, include_str!("../page/items.js")),
+    ("/taps.js", SCRIPT, include_str!("../page/taps.js")),
+    ("/pipelines.js", SCRIPT, include_str!("../page/pipelines.js")),
+    ("/destinations.js", SCRIPT, include_str!("../page/destinations.js")),
+    ("/figures.js", SCRIPT, include_str!("../page/figures.js")),
+    ("/losses.js", SCRIPT, include_str!("../page/losses.js")),
+    ("/tap.js", SCRIPT, include_str!("../page/tap.js")),
+    ("/find.js", SCRIPT, include_str!("../page/find.js")),
+    ("/rules.js", SCRIPT, include_str!("../page/rules.js")),
+    ("/diff.js", SCRIPT, include_str!("../page/diff.js")),
+    ("/lists.js", SCRIPT, include_str!("../page/lists.js")),
 ];
 
 /// Everything of the page. Of the last route, which stands for every path, there is nothing but the first file.

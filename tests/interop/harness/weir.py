@@ -82,6 +82,7 @@ class Weir:
         self.http: str = ready["http"]
         self.metrics_address: str = ready["metrics"]
         self.health: str = ready["health"]
+        self.admin: str = ready["admin"]
 
     def configure(self, *documents: Document) -> None:
         """Writes its file; while it runs, it takes the new one up by itself."""

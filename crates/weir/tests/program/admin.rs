@@ -24,7 +24,12 @@ async fn the_page_and_what_it_asks_for_is_there() {
     assert_eq!(answer.code, OK);
     let admin = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
     for port in [weir.metrics, admin] {
-        for (path, kind) in [("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css")] {
+        for (path, kind) in [
+            ("/", "text/html"),
+            ("/page.js", "text/javascript"),
+            ("/taps.js", "text/javascript"),
+            ("/page.css", "text/css"),
+        ] {
             let file = http::get(port, path).await;
             assert_eq!(file.status, 200, "{path}");
             assert!(file.header("content-type").starts_with(kind), "{path}");

@@ -1,0 +1,124 @@
+// The way of one item through all pipelines, from now on; and whether backends have refused it before.
+
+import { askIfThere } from "./ask.js";
+import { $, amount, clock, counted, duration, element, settle } from "./dom.js";
+import { identity, removedBy, summary, way } from "./items.js";
+import { Tap } from "./taps.js";
+
+const EDGES = ["in", "out"];
+const SECONDS = 900;
+const PER_SECOND = 100;
+const MOST_SHOWN = 200;
+
+let taps = [];
+// By pipeline and identity: what was seen of an item, and when.
+let found = new Map();
+let refusedBefore = [];
+let words = "";
+
+export const find = {
+  name: "find",
+  title: "Find",
+  isAdmin: true,
+  begin() {
+    $("find-form").addEventListener("submit", (event) => { event.preventDefault(); follow(); });
+    $("find-stop").addEventListener("click", stop);
+  },
+  // Another view leads here.
+  openFor(text) {
+    $("find-text").value = text;
+    follow();
+  },
+  show() {},
+};
+
+async function stop() {
+  await Promise.all(taps.map((of) => of.stop()));
+  showState();
+}
+
+async function follow() {
+  await stop();
+  [found, refusedBefore, words] = [new Map(), [], $("find-text").value.trim()];
+  $("find-trouble").textContent = "";
+  $("find-ways").replaceChildren();
+  taps = EDGES.map((edge) => Object.assign(new Tap(heard), { edge }));
+  try {
+    const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
+    for (const of of taps) await of.open({ ...wish, edge: of.edge });
+    refusedBefore = ((await askIfThere("rejected")) || []).filter((sample) => hasText(sample, words));
+  } catch (error) {
+    $("find-trouble").textContent = error.message;
+    await stop();
+  }
+  showState();
+  showWays();
+}
+
+const isId = (text) => /^([0-9a-f]{16}|[0-9a-f]{32})$/i.test(text);
+
+// The request is OTLP in protobuf: an id is in it as bytes, a text as UTF-8.
+function hasText({ otlp }, text) {
+  const request = atob(otlp);
+  const has = (bytes) => request.includes(String.fromCharCode(...bytes));
+  return has(new TextEncoder().encode(text)) || (isId(text) && has(text.match(/../g).map((pair) => parseInt(pair, 16))));
+}
+
+function heard(tap) {
+  for (const seen of tap.items.values()) note(tap.edge, seen);
+  showState();
+  showWays();
+}
+
+function note(edge, seen) {
+  const key = `${seen.pipeline} ${identity(seen.item)}`;
+  const of = found.get(key) || { pipeline: seen.pipeline, item: seen.item, steps: new Map() };
+  found.set(key, of);
+  of.steps.set(edge, { at: seen.unix_ms });
+  if (seen.removed_by) of.steps.set("removed", { at: seen.unix_ms, removedBy: seen.removed_by });
+  // The way is told where the item is last; when it was told first is as near as it is known.
+  if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out"))) Object.assign(of, { way: seen.way, wayBy: Date.now() });
+}
+
+function showState() {
+  const isOpen = taps.some((of) => of.state === "open");
+  $("find-stop").hidden = !isOpen;
+  if (!taps.length) return;
+  const seen = Math.max(0, ...taps.filter((of) => of.edge === "in").map((of) => of.seen));
+  const ends = Math.max(...taps.map((of) => of.ends)) / 1000 - Date.now() / 1000;
+  const pipelines = new Set([...found.values()].map((of) => of.pipeline)).size;
+  const hits = found.size ? `${counted(found.size, "item")} found in ${counted(pipelines, "pipeline")}` : "nothing with it has passed yet";
+  const leftOut = Math.max(...taps.map((of) => of.leftOut));
+  const state = isOpen ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more` : `Ended: “${words}”`;
+  $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} were left out, over the limit` : ""}.`;
+}
+
+function showWays() {
+  const parts = [...grouped()].map(([pipeline, items]) => element("div", { class: "card" },
+    element("h2", {}, pipeline),
+    ...items.slice(0, MOST_SHOWN).map(itemWay),
+    items.length > MOST_SHOWN ? element("p", { class: "faint" }, `and ${amount(items.length - MOST_SHOWN)} more`) : null));
+  settle($("find-ways"), ...refusedBefore.map(refusal), ...parts);
+}
+
+function grouped() {
+  const by = new Map();
+  for (const of of found.values()) by.set(of.pipeline, [...(by.get(of.pipeline) || []), of]);
+  return by;
+}
+
+const refusal = (sample) => element("div", { class: "card" },
+  element("h2", { class: "bad" }, `${sample.pipeline}: refused by the backend before`),
+  element("p", { class: "words" }, `At ${clock(sample.unix_ms)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ${sample.message}`));
+
+function itemWay({ item, steps, way: last, wayBy }) {
+  const step = (name, words) => (steps.has(name) ? element("li", {}, element("time", {}, clock(steps.get(name).at)), " ", words) : null);
+  const rule = steps.get("removed")?.removedBy;
+  return element("div", { class: "way" },
+    element("p", { class: "line" }, ...summary(item)),
+    element("ol", {},
+      step("in", "arrived"),
+      step("removed", rule ? removedBy(rule) : "removed by a rule"),
+      step("out", "passed the rules"),
+      last && last !== "removed" ? element("li", {}, element("time", {}, clock(wayBy)), " ", way(last), element("span", { class: "faint" }, " (when this page heard of it)")) : null));
+}

@@ -1,0 +1,182 @@
+// Lists that are on the admin port: who sends most, targets, log files, the configuration with its history.
+
+import { ask, askIfThere } from "./ask.js";
+import { $, amount, bytes, counted, day, duration, element, facts, settle } from "./dom.js";
+import { state, sum } from "./state.js";
+import { Table } from "./table.js";
+
+// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them.
+function list({ name, title, path, every, rows, words, table: options }) {
+  let answer = null;
+  let table;
+  return {
+    name,
+    title,
+    every,
+    isAdmin: true,
+    begin() {
+      table = new Table(options);
+      $(name).append(element("p", { class: "words" }), table.root);
+    },
+    async look() {
+      answer = await ask(path);
+    },
+    show() {
+      if (!answer) return;
+      const all = rows(answer);
+      settle($(name).firstChild, words(answer, all));
+      table.set(all);
+    },
+  };
+}
+
+const count = (head, of) => ({ head, number: true, of, cell: (row) => amount(of(row) || 0) });
+const size = (head, of, kind) => ({ head, number: true, of, cell: (row) => (of(row) == null ? "" : bytes(of(row))), kind });
+const seconds = (head, of, kind) => ({ head, number: true, of, cell: (row) => (of(row) == null ? "" : duration(of(row))), kind });
+const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...more });
+
+export const talkers = list({
+  name: "talkers",
+  title: "Talkers",
+  path: "api/talkers",
+  every: 2000,
+  rows: (answer) => answer.talkers,
+  words: (answer) => {
+    const since = Math.max(0, state.now.unix_seconds - answer.since_unix_ms / 1000);
+    const more = answer.left_out ? `; ${counted(answer.left_out, "item")} more are of pods that are not listed` : "";
+    return `Who has sent most in the last ${duration(since)}: it is counted while this view is open${more}.`;
+  },
+  table: {
+    caption: "Items and bytes by namespace and pod",
+    key: (row) => `${row.signal} ${row.namespace} ${row.pod} ${row.service}`,
+    sort: 5,
+    none: "Nothing has come yet.",
+    columns: [text("Namespace", (row) => row.namespace), text("Pod", (row) => row.pod), text("Service", (row) => row.service), text("Signal", (row) => row.signal), count("Items", (row) => row.items), size("Bytes", (row) => row.bytes)],
+  },
+});
+
+export const targets = list({
+  name: "targets",
+  title: "Targets",
+  path: "targets",
+  every: 3000,
+  rows: (answer) => answer.targets,
+  words: (answer, rows) => {
+    const down = rows.filter((row) => row.state === "down").length;
+    const dropped = answer.dropped.length + (answer.dropped_not_shown || 0);
+    return `${counted(rows.length, "target is", "targets are")} scraped, ${down ? `${amount(down)} of them down` : "none is down"}${dropped ? `; relabeling drops ${amount(dropped)} more` : ""}.`;
+  },
+  table: {
+    caption: "Targets that are scraped",
+    key: (row) => `${row.job} ${row.url}`,
+    none: "Nothing is scraped.",
+    columns: [
+      text("Target", (row) => row.url, { cell: (row) => [row.url, element("div", { class: "faint" }, row.job)] }),
+      text("State", (row) => `${row.state} ${row.error || ""}`, {
+        words: true,
+        cell: (row) => [element("span", { class: `dot ${{ up: "well", down: "bad" }[row.state] || "faint"}` }, row.state), element("div", { class: "words" }, row.error || "")],
+      }),
+      text("Pipelines", (row) => (row.pipelines || []).join(", ")),
+      seconds("Ago", (row) => row.seconds_ago),
+      seconds("Took", (row) => row.took_seconds),
+      size("Page", (row) => row.bytes),
+      count("Samples", (row) => row.samples),
+      count("Lost", (row) => row.lost_data_points),
+    ],
+  },
+});
+
+const lossOf = (row) => sum(row.lost_bytes || {});
+const late = (row) => (row.stuck ? "bad" : row.seconds_behind > 60 ? "warn" : null);
+
+export const logs = list({
+  name: "logs",
+  title: "Log files",
+  path: "logs",
+  every: 3000,
+  rows: (answer) => answer,
+  words: (answer) => {
+    const behind = answer.reduce((all, row) => all + row.bytes_behind, 0);
+    const files = answer.reduce((all, row) => all + row.files, 0);
+    const stuck = answer.filter((row) => row.stuck).length;
+    return `${counted(answer.length, "container")} with ${counted(files, "file")}; ${bytes(behind)} are not safe yet${stuck ? `; ${counted(stuck, "container is", "containers are")} stuck` : ""}.`;
+  },
+  table: {
+    caption: "Containers whose logs are read",
+    key: (row) => `${row.namespace}/${row.pod}/${row.uid}/${row.container}`,
+    sort: 3,
+    none: "No logs are read.",
+    columns: [
+      text("Pod", (row) => row.pod),
+      text("Namespace", (row) => row.namespace),
+      text("Container", (row) => row.container),
+      size("Behind", (row) => row.bytes_behind, late),
+      seconds("Behind for", (row) => row.seconds_behind, late),
+      count("Files", (row) => row.files),
+      count("Rotated", (row) => row.rotations),
+      count("Records read", (row) => row.read?.records),
+      size("Lost", (row) => lossOf(row) || null, (row) => lossOf(row) && "bad"),
+      text("Waits for", (row) => stuckWords(row.stuck), { words: true, kind: () => "warn" }),
+    ],
+  },
+});
+
+function stuckWords(stuck) {
+  if (!stuck) return "";
+  if (typeof stuck !== "object") return String(stuck);
+  return Object.entries(stuck).map(([name, value]) => (name === "seconds" ? `for ${duration(value)}` : String(value))).join(", ");
+}
+
+// `null` on a port that has no such path.
+let configured;
+let inUse;
+let past;
+
+export const configuration = {
+  name: "configuration",
+  title: "Configuration",
+  every: 5000,
+  async look() {
+    configured = await askIfThere("api/configuration");
+  },
+  begin() {
+    inUse = new Table({ isBeside: true, caption: "The configuration in use", columns: IN_USE, key: (row) => row.pipeline, none: "There are no pipelines." });
+    past = new Table({ isBeside: true, caption: "Earlier configurations, the newest first", columns: PAST, key: (row) => `${row.unix_ms} ${row.what}`, none: "It is the first one." });
+    $("configuration").append(element("div"), element("h2", {}, "In use"), inUse.root, element("h2", {}, "History"), past.root);
+  },
+  show() {
+    const { configuration: of, connections, health } = state.now;
+    settle($("configuration").firstChild, facts(
+      ["in use since", of.taken_up_at ? day(of.taken_up_at * 1000) : ""],
+      ["a newer one is wrong", of.error ? element("span", { class: "bad" }, of.error) : ""],
+      ["the process", health], ["connections of clients", amount(connections)]));
+    for (const part of [...$("configuration").children].slice(1)) part.hidden = !configured;
+    $("elsewhere").hidden = configured !== null;
+    if (!configured) return;
+    inUse.set(configured.pipelines);
+    past.set(configured.history);
+  },
+};
+
+const lines = (all) => element("ul", { class: "plain" }, ...all.map((line) => element("li", {}, line)));
+
+const IN_USE = [
+  text("Pipeline", (row) => row.pipeline),
+  text("Inputs", (row) => row.inputs.join(", "), { cell: (row) => lines(row.inputs) }),
+  text("Rules, effective order", (row) => row.rules.map((rule) => rule.text).join(" "), {
+    words: true,
+    cell: (row) => element("ul", { class: "plain" }, ...row.rules.map((rule) => element("li", {}, element("span", { class: "faint" }, `${rule.field} `), element("code", {}, rule.text)))),
+  }),
+  text("Backend", (row) => row.backend),
+];
+
+const names = (head, of) => text(head, (row) => (of(row) || []).join(", "), { words: true });
+
+const PAST = [
+  { head: "Time", of: (row) => row.unix_ms, cell: (row) => day(row.unix_ms) },
+  text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "bad" : null) }),
+  names("Added", (row) => row.added),
+  names("Changed", (row) => row.changed),
+  names("Removed", (row) => row.removed),
+  text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
+];

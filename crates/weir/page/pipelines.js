@@ -1,0 +1,168 @@
+// Every pipeline as a line, from where its data comes to where it goes, and the last hour of the one that is chosen.
+
+import { $, amount, button, bytes, duration, element, facts, faint, rate, settle } from "./dom.js";
+import { from, lost, pastOf, quantile, rates, reasons, standing, state } from "./state.js";
+import { Table } from "./table.js";
+
+const SPARK_S = 300;
+const HOUR_S = 3600;
+const SVG = "http://www.w3.org/2000/svg";
+
+let table;
+let goTo;
+
+export const pipelines = {
+  name: "pipelines",
+  title: "Pipelines",
+  begin(go) {
+    goTo = go;
+    table = new Table({
+      caption: "Pipelines, from where their data comes to where it goes",
+      columns: COLUMNS, key: (line) => line.pipeline, act: (key) => choose(key), opens: true, none: "There are no pipelines.",
+    });
+    $("pipelines").querySelector(".list").replaceWith(table.root);
+    table.root.querySelector(".bar").append($("troubled").closest("label"));
+    $("pipelines").querySelector(":scope > .bar").remove();
+    $("troubled").addEventListener("input", () => this.show());
+    $("detail").addEventListener("click", (event) => {
+      const { act } = event.target.dataset;
+      if (act) goTo(act, table.chosen, event.target.dataset.edge);
+    });
+  },
+  escape() {
+    if (!table.chosen) return;
+    const row = table.body.querySelector("[aria-selected=true]");
+    choose(table.chosen);
+    row?.focus();
+  },
+  show() {
+    const only = $("troubled").checked;
+    table.set(state.now.pipelines.filter((line) => !only || standing(line).kind !== "well" || lost(line.books) > 0));
+    showDetail();
+  },
+};
+
+const gone = (line) => lost(line.books);
+const backendKind = (line) => (line.backend.state === "ok" ? null : "bad");
+
+const COLUMNS = [
+  {
+    head: "Pipeline", of: (line) => `${line.pipeline} ${standing(line).word}`,
+    cell: (line) => [element("span", { class: `dot ${standing(line).kind}` }, line.pipeline), element("div", { class: "faint" }, standing(line).word)],
+  },
+  { head: "From", of: from },
+  { head: "Rules", of: (line) => line.rules.length, cell: ruled },
+  {
+    head: "Backend", of: (line) => `${line.exporter} ${line.backend.state}`,
+    cell: (line) => [element("div", {}, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
+  },
+  { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => perSecond(rates(line).in) },
+  { head: "Out /s", number: true, of: (line) => rates(line).out, cell: (line) => perSecond(rates(line).out) },
+  {
+    head: "Pending", number: true, of: (line) => line.books.pending,
+    cell: (line) => [amount(line.books.pending), element("div", { class: "faint" }, bytes(line.pending_bytes))],
+  },
+  { head: "Oldest", number: true, of: (line) => line.oldest_seconds, cell: (line) => (line.books.pending ? duration(line.oldest_seconds) : "") },
+  { head: "Lost", number: true, of: gone, cell: (line) => amount(gone(line)), kind: (line) => gone(line) && "bad" },
+  { head: "Last 5 minutes", of: () => "", cell: (line) => spark(pastOf(line.pipeline)) },
+];
+
+const perSecond = (n) => (n == null ? "…" : rate(n));
+
+function ruled(line) {
+  if (!line.rules.length) return faint("none");
+  const [errors, filtered] = ["errors", "filtered"].map((key) => line.rules.reduce((all, rule) => all + rule[key], 0));
+  const text = element("span", {}, `${line.rules.length}${filtered ? `, ${amount(filtered)} removed` : ""}`);
+  if (errors) text.append(element("span", { class: "warn" }, `, ${amount(errors)} failed`));
+  return text;
+}
+
+function choose(pipeline) {
+  table.chosen = table.chosen === pipeline ? null : pipeline;
+  pipelines.show();
+}
+
+// Items that came, went and were lost as lines, what waited as an area.
+function spark(points, width = 160, height = 28, seconds = SPARK_S) {
+  const most = Math.max(1, Math.floor(seconds / state.step));
+  const last = points.slice(-most);
+  const total = (column) => last.reduce((all, point) => all + point[column], 0);
+  const svg = document.createElementNS(SVG, "svg");
+  const label = `${duration(last.length * state.step)}: ${amount(total(0))} came, ${amount(total(1))} went, ${amount(total(2))} were lost`;
+  for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${most} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label })) {
+    svg.setAttribute(key, value);
+  }
+  if (last.length > 1) draw(svg, last, most - last.length, height);
+  return svg;
+}
+
+function draw(svg, points, begins, height) {
+  const y = (value, of) => (height - 1 - (value / of) * (height - 2)).toFixed(1);
+  const peak = Math.max(1, ...points.map((point) => Math.max(point[0], point[1], point[2])));
+  const full = Math.max(1, ...points.map((point) => point[3]));
+  const path = (column, of) => points.map((point, index) => `${begins + index},${y(point[column], of)}`).join(" ");
+  const shape = (name, kind, text) => {
+    const made = document.createElementNS(SVG, name);
+    made.setAttribute("class", kind);
+    made.setAttribute("points", text);
+    svg.append(made);
+  };
+  const has = (column) => points.some((point) => point[column] > 0);
+  if (has(3)) shape("polygon", "pending", `${begins},${height} ${path(3, full)} ${begins + points.length - 1},${height}`);
+  shape("polyline", "in", path(0, peak));
+  shape("polyline", "out", path(1, peak));
+  if (has(2)) shape("polyline", "lost", path(2, peak));
+}
+
+function showDetail() {
+  const line = state.now.pipelines.find((of) => of.pipeline === table.chosen);
+  $("detail").hidden = !line;
+  if (!line) return;
+  const { word, kind, message } = standing(line);
+  const points = pastOf(line.pipeline);
+  const peak = Math.max(0, ...points.map((point) => Math.max(point[0], point[1]))) / state.step;
+  settle($("detail"),
+    element("h2", {}, element("span", { class: `dot ${kind}` }, `${line.pipeline}: ${word}`)),
+    element("div", { class: "bar" }, button("Tap it", "tap"), button("Tap what rules remove", "tap", { "data-edge": "removed" }), button("Try other rules", "rules")),
+    message ? element("p", { class: "words" }, message) : element("p", { hidden: true }),
+    hour(points),
+    element("p", { class: "faint" }, `The last hour up to now, at most ${perSecond(peak)} items a second: items that came (blue), went (green), were lost (red), and waited (area).`),
+    detailFacts(line),
+    ...(line.rules.length ? [element("h2", {}, "Rules"), element("ul", {}, ...line.rules.map(ruleLine))] : []));
+}
+
+function hour(points) {
+  const svg = spark(points, 720, 90, HOUR_S);
+  svg.setAttribute("class", "hour");
+  return svg;
+}
+
+function detailFacts(line) {
+  const { books, backend, latency, backlog } = line;
+  const words = [backend.code, backend.message].filter(Boolean).join(": ");
+  return facts(
+    ["from", from(line)],
+    ["backend", `${line.exporter}: ${backend.state} for ${duration(backend.lasts_seconds)}${words ? `; ${words}` : ""}`],
+    ["requests", requests(line)],
+    ["answers", latency.requests ? `after ${duration(latency.sum_seconds / latency.requests)} on average, 99 of 100 within ${within(quantile(latency, 0.99))}` : ""],
+    ["waiting", `${amount(books.pending)} items, ${bytes(line.pending_bytes)}${books.pending ? `, the oldest for ${duration(line.oldest_seconds)}` : ""}`],
+    ["backlog", backlog ? `${bytes(backlog.bytes)} of ${bytes(backlog.limit_bytes)} on the disk; items are kept for ${duration(backlog.limit_seconds)}` : "in memory only"],
+    ["dropped", reasons(books.dropped)],
+    ["rejected by the backend", reasons(books.rejected)],
+    ["removed by rules", reasons(books.filtered)],
+  );
+}
+
+function requests(line) {
+  const again = line.retries ? `, ${amount(line.retries)} tried again` : "";
+  const parked = line.parked ? `, ${line.parked} wait for their next attempt` : "";
+  return `${amount(line.latency.requests)}${again}, ${line.in_flight} of ${line.concurrency_limit} at once are unanswered${parked}`;
+}
+
+export const within = (bound) => (bound === Infinity ? "more than 30 s" : duration(bound));
+
+function ruleLine(of) {
+  const cause = of.cause ? ` (first: ${of.cause})` : "";
+  const errors = of.errors ? `, ${amount(of.errors)} failed${cause}` : "";
+  return element("li", {}, `${of.kind.replaceAll("_", " ")} ${of.rule + 1}.${of.line + 1}: ${amount(of.matches)} matched, ${amount(of.filtered)} removed${errors}`);
+}

@@ -1,0 +1,201 @@
+// Tries rules on samples of a pipeline. Nothing is deployed: the outcome is shown, and YAML for Git.
+
+import { ask } from "./ask.js";
+import { $, amount, button, copy, element, settle } from "./dom.js";
+import { fillPipelines } from "./tap.js";
+import { changes } from "./diff.js";
+import { lines, summary, tree } from "./items.js";
+import { Tap } from "./taps.js";
+
+const SAMPLES = 1000;
+const PER_SECOND = 200;
+const SECONDS = 900;
+
+const HINTS = { conditions: "one OTTL condition a line; a line that begins with a space goes on with the one before", statements: "one OTTL statement a line" };
+
+let samples = null;
+let configured = null;
+let edited = null;
+let yaml = "";
+
+export const rules = {
+  name: "rules",
+  title: "Rules",
+  isAdmin: true,
+  begin() {
+    $("rules-form").addEventListener("submit", (event) => { event.preventDefault(); collect(); });
+    $("rules-pipeline").addEventListener("change", choose);
+    $("rules-transform").addEventListener("click", () => add("transform"));
+    $("rules-filter").addEventListener("click", () => add("filter"));
+    $("rules-undo").addEventListener("click", load);
+    $("rules-preview").addEventListener("click", preview);
+    $("rules-editor").addEventListener("click", remove);
+    $("rules").addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); preview(); }
+    });
+    $("rules-result").addEventListener("click", (event) => event.target.dataset.act === "copy" && copy(yaml, event.target));
+  },
+  openFor(pipeline) {
+    fillPipelines();
+    $("rules-pipeline").value = pipeline;
+    choose();
+  },
+  show() {
+    fillPipelines();
+    if (edited !== $("rules-pipeline").value) load();
+  },
+};
+
+function choose() {
+  samples?.stop();
+  samples = null;
+  showSamples();
+  $("rules-result").replaceChildren();
+  load();
+}
+
+function trouble(words) {
+  $("rules-trouble").textContent = words;
+}
+
+// The rules as they are configured.
+async function load() {
+  const pipeline = $("rules-pipeline").value;
+  if (!pipeline) return;
+  edited = pipeline;
+  trouble("");
+  try {
+    const { pipelines } = await ask("api/configuration");
+    if (edited !== pipeline) return;
+    configured = listsOf(pipelines.find((of) => of.pipeline === pipeline)?.rules || []);
+    showEditor();
+  } catch (error) {
+    trouble(error.message);
+  }
+}
+
+// `transform[0].statements[1]` and the like, as lists; what is none of them cannot be tried here.
+function listsOf(all) {
+  const lists = { transform: [], filter: [], others: [] };
+  for (const { field, text } of all) {
+    const [, kind, index, part] = /(transform|filter)\[(\d+)\]\.(conditions|statements)\[\d+\]$/.exec(field) || [];
+    if (!kind) { lists.others.push(`${field} ${text}`); continue; }
+    const rule = (lists[kind][index] ||= { conditions: [], statements: [] });
+    rule[part].push(text);
+  }
+  for (const kind of ["transform", "filter"]) lists[kind] = Array.from(lists[kind], (rule) => rule || { conditions: [], statements: [] });
+  return lists;
+}
+
+function showEditor() {
+  const { transform, filter, others } = configured;
+  $("rules-editor").replaceChildren(...transform.map((rule) => editor("transform", rule)), ...filter.map((rule) => editor("filter", rule)));
+  if (others.length) $("rules-editor").append(element("p", { class: "faint words" }, `These are applied as configured and cannot be edited here: ${others.join("; ")}`));
+  name();
+}
+
+function editor(kind, rule) {
+  const fields = kind === "transform" ? ["conditions", "statements"] : ["conditions"];
+  return element("fieldset", { class: "card", "data-kind": kind }, element("legend", {}), ...fields.map((field) => area(field, rule[field])),
+    button("Remove", "remove"));
+}
+
+function area(field, all) {
+  const made = element("textarea", { "data-field": field, rows: Math.max(2, Math.min(8, all.length + 1)), spellcheck: "false", placeholder: HINTS[field] });
+  made.value = all.map((line) => line.trim().replace(/\n\s*/g, "\n  ")).join("\n");
+  return element("label", {}, field, made);
+}
+
+// Transforms come before filters, and each is called as in the object.
+function name() {
+  for (const kind of ["transform", "filter"]) {
+    editors(kind).forEach((fieldset, index) => { fieldset.firstChild.textContent = `${kind}[${index}]`; });
+  }
+}
+
+const editors = (kind) => [...$("rules-editor").querySelectorAll(`[data-kind=${kind}]`)];
+
+function add(kind) {
+  const made = editor(kind, { conditions: [], statements: [] });
+  const before = kind === "transform" ? editors("filter")[0] : $("rules-editor").querySelector(":scope > p");
+  $("rules-editor").insertBefore(made, before || null);
+  name();
+  made.querySelector("textarea").focus();
+}
+
+function remove(event) {
+  if (event.target.dataset.act !== "remove") return;
+  event.target.closest("fieldset").remove();
+  name();
+}
+
+function written(kind) {
+  const rulesIn = (area) => area.value.split(/\n(?!\s)/).map((line) => line.trim()).filter(Boolean);
+  return editors(kind).map((fieldset) => Object.fromEntries([...fieldset.querySelectorAll("textarea")].map((of) => [of.dataset.field, rulesIn(of)])));
+}
+
+async function collect() {
+  await samples?.stop();
+  trouble("");
+  samples = new Tap(showSamples);
+  try {
+    await samples.open({ pipeline: $("rules-pipeline").value, edge: "in", items_per_second: PER_SECOND, seconds: SECONDS });
+  } catch (error) {
+    samples = null;
+    trouble(error.message);
+  }
+  showSamples();
+}
+
+function showSamples() {
+  const has = samples ? samples.items.size : 0;
+  $("rules-progress").value = has;
+  const words = !samples ? "Nothing here changes the pipeline."
+    : samples.state === "open" ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like` : `${amount(has)}; the tap has ended, collect again`;
+  if ($("rules-state").textContent !== words) $("rules-state").textContent = words;
+}
+
+async function preview() {
+  trouble("");
+  if (samples?.state !== "open") return trouble("There are no samples to try the rules on: press “Collect samples”, and wait until the first have come.");
+  $("rules-preview").disabled = true;
+  try {
+    showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap: samples.id, transform: written("transform"), filter: written("filter") } }));
+  } catch (error) {
+    trouble(error.message);
+  }
+  return ($("rules-preview").disabled = false);
+}
+
+function showResult(result) {
+  ({ yaml } = result);
+  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} removed${result.failed ? `, ${amount(result.failed)} failed` : ""}.`;
+  settle($("rules-result"),
+    element("h2", {}, "Outcome"), element("p", { role: "status" }, counts), ruleTable(result.rules),
+    element("h2", {}, result.changed.length ? `The first ${result.changed.length} items that are not the same afterwards` : "No sample is changed"),
+    element("ol", { class: "items" }, ...result.changed.map(changed)),
+    element("h2", {}, "For Git"), element("div", { class: "bar" }, button("Copy as YAML", "copy")), element("pre", { tabindex: "0" }, yaml));
+  $("rules-result").querySelector("h2").scrollIntoView({ block: "nearest" });
+}
+
+function ruleTable(all) {
+  const head = ["Rule", "Text", "Matched", "Removed", "Failed"].map((words, index) => element("th", { scope: "col", class: index > 1 ? "n" : null }, words));
+  const rows = all.map((rule) => element("tr", {},
+    element("th", { scope: "row" }, rule.field),
+    element("td", { class: "words" }, element("code", {}, rule.text), rule.cause ? element("div", { class: "bad" }, rule.cause) : null),
+    ...[rule.matched, rule.removed, rule.errors].map((n, index) => element("td", { class: index === 2 && n ? "n bad" : "n" }, amount(n)))));
+  return element("div", { class: "scroll" }, element("table", {}, element("caption", { class: "hidden" }, "What each rule did"), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+}
+
+function changed({ before, after }) {
+  const isGone = after === null;
+  const badge = element("span", { class: isGone ? "badge bad" : "badge" }, isGone ? "removed" : "changed");
+  return element("li", {}, element("details", { open: !isGone }, element("summary", {}, ...summary(before), badge), isGone ? tree(before) : diff(before, after)));
+}
+
+function diff(before, after) {
+  const shown = changes(lines(before), lines(after)).map(([sign, text]) => element("span", { class: SIGNS[sign] }, `${sign} ${text}\n`));
+  return element("pre", { class: "diff", tabindex: "0" }, ...shown);
+}
+
+const SIGNS = { "+": "well", "-": "bad", " ": "faint" };

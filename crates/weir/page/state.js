@@ -1,0 +1,49 @@
+// What the process said last, and what follows from it.
+
+const RATE_S = 5;
+const HOUR_S = 3600;
+
+// `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step` seconds.
+export const state = { now: null, health: new Map(), past: new Map(), step: 1, ends: 0 };
+
+export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
+export const lost = (books) => sum(books.dropped) + sum(books.rejected);
+export const reasons = (by) => Object.entries(by).filter(([, n]) => n > 0).map(([why, n]) => `${why} ${n.toLocaleString("en-US")}`).join(", ");
+export const pastOf = (pipeline) => state.past.get(pipeline) || [];
+
+export function remember({ step_seconds: step, ends_unix_seconds: ends, pipelines }) {
+  if (step !== state.step || ends < state.ends) state.past = new Map();
+  const most = Math.floor(HOUR_S / step);
+  for (const { pipeline, points } of pipelines) state.past.set(pipeline, pastOf(pipeline).concat(points).slice(-most));
+  [state.step, state.ends] = [step, ends];
+}
+
+// Items a second in the last few seconds.
+export function rates(line) {
+  const last = pastOf(line.pipeline).slice(-Math.max(1, Math.floor(RATE_S / state.step)));
+  if (!last.length) return { in: null, out: null };
+  const per = (column) => last.reduce((all, point) => all + point[column], 0) / (last.length * state.step);
+  return { in: per(0), out: per(1) };
+}
+
+export function standing(line) {
+  const told = state.health.get(line.pipeline);
+  if (line.setup_failed) return { word: "cannot be set up", kind: "bad", message: "" };
+  if (!told || told.state === "healthy") return { word: "healthy", kind: "well", message: "" };
+  const kind = ["all_dropped", "nothing_delivered"].includes(told.state) ? "bad" : "warn";
+  return { word: told.state.replaceAll("_", " "), kind, message: told.message || "" };
+}
+
+export function from(line) {
+  return [line.pushed && "clients (OTLP)", line.collected && "agents on this machine"].filter(Boolean).join(", ") || "nothing";
+}
+
+// The time within which a part of all answers came: the upper bound of its bucket, `Infinity` above the last, in seconds.
+export function quantile(latency, part) {
+  let left = latency.requests * part;
+  for (const [bound, count] of latency.buckets) {
+    left -= count;
+    if (left <= 0) return bound == null ? Infinity : bound;
+  }
+  return Infinity;
+}

@@ -1,0 +1,161 @@
+"""A live tap, the way of one item, and rules that are tried on samples."""
+
+import json
+import secrets
+from pathlib import Path
+from threading import Thread
+
+import requests
+from selenium.webdriver.common.keys import Keys
+
+from browser import Page
+from harness.process import Lab
+from scenes import FILTER, Scene, send_log, send_spans, span
+
+LINES = "#tap-items > li"
+
+
+def open_tap(page: Page, scene: Scene, pipeline: str, edge: str = "in", text: str = "", where: str = "") -> None:
+    page.open(scene.weir.admin, "tap")
+    page.choose("#tap-pipeline", pipeline)
+    page.choose("#tap-edge", edge)
+    page.write("#tap-text", text)
+    page.write("#tap-where", where)
+    page.button("#tap-form", "Open tap")
+
+
+def seen(page: Page) -> int:
+    return len(page.all(LINES))
+
+
+def taps_of(scene: Scene) -> list[dict[str, object]]:
+    return [tap for tap in requests.get(f"http://{scene.weir.admin}/api/taps", timeout=10).json()["taps"] if tap["state"] == "open"]
+
+
+def test_items_appear_and_can_be_held_up(page: Page, busy: Scene) -> None:
+    open_tap(page, busy, "traces/shop")
+    page.wait(lambda: seen(page) >= 3, "items")
+    page.wait(lambda: any("GET /orders" in line and "12 ms" in line for line in page.texts(LINES)), "a line of a span")
+    page.wait(lambda: any("delivered" in line for line in page.texts(LINES)), "an item that is delivered")
+    assert "matched" in page.text("#tap-counts")
+    page.button("#tap-bar", "Pause")
+    held = seen(page)
+    page.wait_text("#tap-counts", "came since the pause")
+    assert seen(page) == held
+    page.button("#tap-bar", "Clear")
+    assert seen(page) == 0
+    page.button("#tap-bar", "Go on")
+    page.wait(lambda: seen(page) > 0, "items again")
+    page.button("#tap-bar", "Stop")
+    page.wait_text("#tap-state", "ended")
+    page.wait(lambda: not taps_of(busy), "no tap is left")
+
+
+def test_the_way_of_an_item_is_kept_up_to_date(page: Page, lab: Lab, binary: Path) -> None:
+    scene = Scene(lab, binary, "--no-data-dir")
+    scene.sink.refuse("503:100")
+    open_tap(page, scene, "traces/shop")
+    page.wait_text("#tap-state", "open")
+    # The client may have to wait for its answer as long as the backend takes nothing.
+    client = Thread(target=send_spans, args=(scene.weir, span("cd" * 16, "/orders")), daemon=True)
+    client.start()
+    page.wait_text(LINES, "pending")
+    scene.sink.refuse()
+    page.wait_text(LINES, "delivered")
+    client.join(10)
+    scene.weir.stop()
+
+
+def test_an_item_unfolds_and_is_copied_as_a_sample(page: Page, busy: Scene) -> None:
+    grant = {"permissions": ["clipboardReadWrite"], "origin": f"http://{busy.weir.admin}"}
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", grant)
+    open_tap(page, busy, "logs/shop")
+    page.wait(lambda: seen(page) >= 1, "items")
+    page.button("#tap-bar", "Stop")
+    assert "ERROR" in page.text(LINES) and "of <b>somebody</b>" in page.text(LINES), "what others wrote is text"
+    page.click(f"{LINES} summary")
+    page.wait_text(LINES, 'k8s.namespace.name: "shop"')
+    page.button(LINES, "Copy as a sample for weir try")
+    page.wait_text(LINES, "Copied")
+    sample = json.loads(page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])"))
+    assert sample["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["severityText"] == "ERROR"
+
+
+def test_only_what_fits_a_text_or_a_condition_is_shown(page: Page, busy: Scene) -> None:
+    open_tap(page, busy, "traces/shop", text="/cart")
+    page.wait(lambda: seen(page) >= 2, "items")
+    assert all("GET /cart" in line for line in page.texts(LINES))
+    open_tap(page, busy, "traces/shop", where='span.attributes["url.path"] == "/orders"')
+    page.wait(lambda: seen(page) >= 2, "items")
+    assert all("GET /orders" in line for line in page.texts(LINES))
+    open_tap(page, busy, "traces/shop", where="nothing.like_that")
+    page.wait_text("#tap-trouble", "nothing")
+    assert not page.see("#tap-bar")
+
+
+def test_what_rules_remove_is_shown_with_the_rule(page: Page, busy: Scene) -> None:
+    page.open(busy.weir.admin, "losses")
+    page.button("#losses tr[data-key='traces/shop']", "Tap what rules remove")
+    page.wait(lambda: page.see("#tap"), "the tap")
+    page.wait(lambda: seen(page) >= 2, "items")
+    for line in page.texts(LINES):
+        assert "GET /healthz" in line and f"removed by filter[0].conditions[0]: {FILTER}" in line.replace("\n", " ")
+
+
+def test_p_holds_up_a_tap(page: Page, busy: Scene) -> None:
+    open_tap(page, busy, "traces/shop")
+    page.wait_text("#tap-state", "open")
+    page.click("#tap-counts")
+    page.driver.execute_script("document.activeElement.blur()")
+    page.press("p")
+    page.wait_text("#tap-state", "paused")
+
+
+def test_one_item_is_followed_by_its_trace_id(page: Page, busy: Scene) -> None:
+    wanted, unwanted = secrets.token_hex(16), secrets.token_hex(16)
+    page.open(busy.weir.admin, "find")
+    page.write("#find-text", wanted)
+    page.press(Keys.ENTER)
+    page.wait_text("#find-state", "nothing with it has passed yet")
+    send_spans(busy.weir, span(wanted, "/orders", 1), span(wanted, "/healthz", 2), span(unwanted, "/orders", 3))
+    page.wait_text("#find-state", "2 items found in 1 pipeline")
+    page.wait_text("#find-ways", "delivered")
+    ways = page.text("#find-ways")
+    assert "traces/shop" in ways and "arrived" in ways and "passed the rules" in ways
+    assert f"removed by filter[0].conditions[0]: {FILTER}" in ways
+    assert unwanted not in ways
+    page.button("#find-form", "Stop")
+    page.wait(lambda: not taps_of(busy), "no tap is left")
+
+
+def test_what_was_refused_before_is_found_by_its_text(page: Page, sick: Scene) -> None:
+    send_log(sick.weir, "a record that nobody refuses")
+    refused = page.wait(lambda: requests.get(f"http://{sick.weir.admin}/rejected", timeout=10).json(), "a refused sample")
+    page.open(sick.weir.admin, "find")
+    page.write("#find-text", "a record that may be refused")
+    page.press(Keys.ENTER)
+    page.wait_text("#find-ways", "logs/shop: refused by the backend before")
+    page.wait_text("#find-ways", refused[0]["code"])
+
+
+def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) -> None:
+    page.open(busy.weir.admin, "rules")
+    page.choose("#rules-pipeline", "traces/shop")
+    conditions = "#rules-editor [data-kind=filter] textarea"
+    page.wait(lambda: FILTER in page.one(conditions).get_attribute("value"), "the rule as it is configured")
+    page.button("#rules", "Preview")
+    page.wait_text("#rules-trouble", "no samples")
+    page.button("#rules-form", "Collect samples")
+    page.wait(lambda: int(page.one("#rules-progress").get_attribute("value")) >= 10, "samples")
+    page.write(conditions, 'span.name == "GET /cart"')
+    page.press(Keys.CONTROL, Keys.ENTER)
+    outcome = page.wait_text("#rules-result", "For Git")
+    assert "removed" in outcome and 'span.name == "GET /cart"' in outcome
+    assert '+ resourceSpans.scopeSpans.spans.attributes["team"]: "shop"' in outcome, outcome
+    page.write(conditions, "span.nam ==")
+    page.button("#rules", "Preview")
+    page.wait_text("#rules-trouble", "span.nam")
+    page.button("#rules", "As configured")
+    page.wait(lambda: page.one(conditions).get_attribute("value") == FILTER, "the rule as it is configured")
+    now = requests.get(f"http://{busy.weir.admin}/api/configuration", timeout=10).json()
+    assert [rule["text"] for rule in now["pipelines"][0]["rules"]][-1] == FILTER
