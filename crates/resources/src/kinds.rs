@@ -24,6 +24,7 @@ use crate::document::table::{Object, Type, Version};
 
 pub use convert::{ConversionError, convert, is_convertible};
 pub use defaults::with_defaults;
+pub use output::certificate_expires;
 pub use pipeline::LogOutputs;
 
 /// A kind that means something here.

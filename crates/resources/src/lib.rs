@@ -27,7 +27,9 @@ pub mod schema;
 
 pub use diagnostic::{Diagnostic, Reason, Report, Severity};
 pub use document::{Version, table};
-pub use kinds::{ConversionError, KINDS, Kind, LogOutputs, Role, convert, is_convertible, with_defaults};
+pub use kinds::{
+    ConversionError, KINDS, Kind, LogOutputs, Role, certificate_expires, convert, is_convertible, with_defaults,
+};
 pub use load::{
     Files, Foreign, Loaded, MAX_BYTES, Observed, Options, Source, Stamp, errors, findings, load, observe, stamp,
 };

@@ -34,7 +34,7 @@ const COLUMNS = [
       element("div", { class: "faint" }, [backend.code, backend.message].filter(Boolean).join(": ")),
     ],
   },
-  { head: "Requests", number: true, of: (line) => line.latency.requests, cell: (line) => [amount(line.latency.requests), element("div", { class: "faint" }, line.retries ? `${amount(line.retries)} tried again` : "")] },
+  { head: "Requests", number: true, of: (line) => line.latency.requests, cell: (line) => [amount(line.latency.requests), element("div", { class: "faint" }, reasons(line.answers).replaceAll("_", " "))] },
   { head: "Half within", ...answered(0.5) },
   { head: "90 % within", ...answered(0.9) },
   { head: "99 % within", ...answered(0.99) },
@@ -51,7 +51,7 @@ const COLUMNS = [
     head: "On disk", number: true, of: ({ backlog }) => backlog?.bytes,
     cell: ({ backlog }) => (backlog ? [bytes(backlog.bytes), element("div", { class: "faint" }, `of ${bytes(backlog.limit_bytes)}`)] : "memory only"),
   },
-  { head: "Delivered", number: true, of: (line) => line.books.delivered, cell: (line) => amount(line.books.delivered) },
+  { head: "Delivered", number: true, of: (line) => line.books.delivered, cell: (line) => [amount(line.books.delivered), element("div", { class: "faint" }, line.last_taken_unix_ms ? `${duration(Math.max(0, state.now.unix_seconds - line.last_taken_unix_ms / 1000))} ago` : "")] },
   {
     head: "Refused", number: true, of: (line) => sum(line.books.rejected), kind: (line) => sum(line.books.rejected) && "bad",
     cell: (line) => [amount(sum(line.books.rejected)), element("div", { class: "words" }, reasons(line.books.rejected))],

@@ -4,6 +4,8 @@
 //! references and makes the plan's output.
 
 mod certificate;
+
+pub use certificate::expires as certificate_expires;
 mod compile;
 mod endpoint;
 mod headers;

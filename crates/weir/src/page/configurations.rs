@@ -117,8 +117,11 @@ fn pipeline(of: &Pipeline) -> Value {
     } else {
         "standard output".to_owned()
     };
+    let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
+    let expires = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
+        "certificate_expires_unix": expires,
     })
 }
 

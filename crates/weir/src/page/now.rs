@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    AnswerFigures, BackendFigures, BacklogFigures, Ending, BookFigures, HistogramFigures, OrphanFigures, PartFigures, PipelineFigures,
-    RuleFigures, Snapshot,
+    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, Ending, HistogramFigures, OrphanFigures, PartFigures,
+    PipelineFigures, RuleFigures, Snapshot,
 };
 
 /// See the module.

@@ -73,6 +73,15 @@ pub(crate) fn check_roots(bundle: &[CertificateDer<'static>], now: SystemTime) -
     problems
 }
 
+/// When the first certificate of a PEM text ends that does, in seconds since the Unix epoch. `None` if none can be read.
+pub fn expires(pem: &str) -> Option<u64> {
+    let end = |certificate: &CertificateDer<'_>| {
+        let certificate = Certificate::from_der(certificate).ok()?;
+        Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs())
+    };
+    weir_tls::certificates(pem).ok()?.iter().filter_map(end).min()
+}
+
 fn is_ca(certificate: &Certificate) -> bool {
     let constraints = certificate.tbs_certificate().get_extension::<BasicConstraints>();
     matches!(constraints, Ok(Some((_, BasicConstraints { ca: true, .. }))))
