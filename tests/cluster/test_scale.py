@@ -176,7 +176,8 @@ def test_an_autoscaler_counts_replicas_by_their_cpu(scene: Scene, tmp_path: Path
         metrics.millicores = 80
         scaling = {"enabled": True, "minReplicas": 2, "maxReplicas": 5, "cpu": 70}
         resources = {"requests": {"cpu": "200m", "memory": "64Mi"}}
-        installation.install(gateway={"mode": "replicas", "storage": {"size": ""}, "autoscaling": scaling, "resources": resources})
+        gateway = {"mode": "replicas", "storage": {"size": ""}, "autoscaling": scaling, "resources": resources}
+        installation.install(gateway=gateway)
         cluster.apply(_pipeline(NOBODY, runtime={"enabled": False}))
         replicas = "deployment/telemetry-gateway"
         wait_until(lambda: _ready(cluster, replicas) == 2, "there are as many as there have to be", 120)
