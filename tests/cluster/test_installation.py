@@ -21,32 +21,117 @@ _OLD: list[tuple[str, str]] = [
 ]
 
 
-# What belonged to these programs. Some of it is of the whole cluster.
-_LEFT: list[tuple[str, str, str]] = [
-    ("v1", "ServiceAccount", "telemetry-trace-gateway"),
-    ("v1", "ConfigMap", "telemetry-metric-gateway"),
-    ("v1", "Secret", "telemetry-otlp-gateway"),
-    ("v1", "ConfigMap", "telemetry-otlp-gateway-coordination"),
-    ("v1", "ConfigMap", "telemetry-tracepipeline-lock"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole", "telemetry-trace-gateway"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "telemetry-trace-gateway"),
-    ("rbac.authorization.k8s.io/v1", "Role", "telemetry-fluent-bit"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding", "telemetry-fluent-bit"),
-    ("networking.k8s.io/v1", "NetworkPolicy", "kyma-project.io--telemetry-fluent-bit"),
+# What belonged to these programs, to the gateway that goes on, and to the manager: what one of 1.69 had made for a pipeline of
+# each kind and one with `output.http`, and what is of earlier versions alone. Some of it is of the whole cluster.
+_LEFT: dict[tuple[str, str], list[str]] = {
+    ("v1", "ServiceAccount"): [
+        "telemetry-trace-gateway",
+        "telemetry-fluent-bit",
+        "telemetry-log-agent",
+        "telemetry-metric-agent",
+        "telemetry-self-monitor",
+    ],
+    ("v1", "ConfigMap"): [
+        "telemetry-metric-gateway",
+        "telemetry-fluent-bit",
+        "telemetry-fluent-bit-files",
+        "telemetry-fluent-bit-luascripts",
+        "telemetry-fluent-bit-sections",
+        "telemetry-log-agent",
+        "telemetry-metric-agent",
+        "telemetry-otlp-gateway",
+        "telemetry-otlp-gateway-coordination",
+        "telemetry-self-monitor",
+        "telemetry-logpipeline-lock",
+        "telemetry-logpipeline-sync-syncer",
+        "telemetry-metricpipeline-lock",
+        "telemetry-metricpipeline-sync-syncer",
+        "telemetry-tracepipeline-lock",
+        "telemetry-tracepipeline-sync-syncer",
+    ],
+    ("v1", "Secret"): [
+        "telemetry-fluent-bit-env",
+        "telemetry-fluent-bit-output-tls-config",
+        "telemetry-log-agent",
+        "telemetry-metric-agent",
+        "telemetry-otlp-gateway",
+    ],
+    ("v1", "Service"): [
+        "telemetry-fluent-bit-exporter-metrics",
+        "telemetry-fluent-bit-metrics",
+        "telemetry-self-monitor",
+    ],
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): [
+        "telemetry-trace-gateway",
+        "telemetry-fluent-bit",
+        "telemetry-log-agent",
+        "telemetry-metric-agent",
+    ],
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): [
+        "telemetry-trace-gateway",
+        "telemetry-fluent-bit",
+        "telemetry-log-agent",
+        "telemetry-metric-agent",
+    ],
+    ("rbac.authorization.k8s.io/v1", "Role"): [
+        "telemetry-fluent-bit",
+        "telemetry-metric-agent",
+        "telemetry-self-monitor",
+        "telemetry-manager-leader-election-role",
+    ],
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): [
+        "telemetry-fluent-bit",
+        "telemetry-metric-agent",
+        "telemetry-self-monitor",
+        "telemetry-manager-leader-election-rolebinding",
+    ],
+    ("networking.k8s.io/v1", "NetworkPolicy"): [
+        "kyma-project.io--telemetry-fluent-bit",
+        "kyma-project.io--telemetry-fluent-bit-metrics",
+        "kyma-project.io--telemetry-log-agent",
+        "kyma-project.io--telemetry-log-agent-metrics",
+        "kyma-project.io--telemetry-metric-agent",
+        "kyma-project.io--telemetry-metric-agent-metrics",
+        "kyma-project.io--telemetry-self-monitor",
+        "kyma-project.io--telemetry-self-monitor-metrics",
+        "kyma-project.io--allow-telemetry-manager-metrics",
+        "kyma-project.io--allow-telemetry-manager-webhooks",
+        "kyma-project.io--allow-telemetry-to-apiserver",
+        "kyma-project.io--allow-telemetry-to-dns",
+    ],
+}
+# A dashboard shows pipelines by these, and whoever may see pipelines may see these.
+_STAYS = [
+    ("v1", "ConfigMap", "telemetry-logpipelines"),
+    ("v1", "ConfigMap", "telemetry-module"),
+    ("rbac.authorization.k8s.io/v1", "Role", "kyma-telemetry-view"),
 ]
+_OF_MODULE = {"app.kubernetes.io/managed-by": "kyma", "kyma-project.io/module": "telemetry"}
 
 
 def _left(api_version: str, kind: str, name: str) -> dict[str, object]:
-    made: dict[str, object] = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+    made: dict[str, object] = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": _OF_MODULE}}
     if not kind.startswith("Cluster"):
-        made["metadata"] = {"name": name, "namespace": NAMESPACE}
+        made["metadata"]["namespace"] = NAMESPACE
     if kind.endswith("Binding"):
         role = kind.removesuffix("Binding")
         made["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name}
         made["subjects"] = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
     if kind == "NetworkPolicy":
         made["spec"] = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
+    if kind == "Service":
+        made["spec"] = {"selector": {"app.kubernetes.io/name": name}, "ports": [{"port": 2020}]}
     return made
+
+
+def _of_the_manager() -> list[dict[str, object]]:
+    """What the chart has under the same names, with other values, which whoever applied them owns."""
+    service = _left("v1", "Service", "telemetry-manager-webhook")
+    selector = {"app.kubernetes.io/instance": "telemetry", "app.kubernetes.io/name": "manager"}
+    service["spec"] = {"selector": selector, "ports": [{"port": 443, "targetPort": 9443}]}
+    role = _left("rbac.authorization.k8s.io/v1", "ClusterRole", "telemetry-manager-role")
+    role["rules"] = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    return [_left("v1", "ServiceAccount", "telemetry-manager"), service, role]
 
 
 def _pipeline(name: str, version: str = "v1beta1") -> dict[str, object]:
@@ -98,15 +183,13 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Ins
         "metadata": {"name": "telemetry-otlp", "namespace": NAMESPACE},
         "spec": {"selector": {"app.kubernetes.io/name": "old"}, "ports": [{"name": "old", "port": 4317}]},
     }
-    account = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": "telemetry-manager", "namespace": NAMESPACE},
-    }
     gateway = _workload("DaemonSet", "telemetry-otlp-gateway")
-    cluster.apply(service, account, gateway, *(_workload(*old) for old in _OLD))
-    cluster.apply(*(_left(*left) for left in _LEFT))
-    # Stored before: with a finalizer, and what the module said of it.
+    cluster.apply(service, gateway, *(_workload(*old) for old in _OLD))
+    left = [(*kind, name) for kind, names in _LEFT.items() for name in names]
+    cluster.apply(*(_left(*it) for it in [*left, *_STAYS]))
+    of_the_manager = {"apiVersion": "v1", "kind": "List", "items": _of_the_manager()}
+    cluster.kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(of_the_manager))
+    # Stored before: with a finalizer, as earlier versions had it, and what the module said of it.
     stored = _pipeline("stored")
     stored["metadata"] = {"name": "stored", "finalizers": ["telemetry.kyma-project.io/finalizer"]}
     cluster.apply(stored)
@@ -115,12 +198,14 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Ins
     cluster.kubectl("patch", "tracepipeline", "stored", "--subresource=status", "--type=merge", f"--patch={status}")
     cluster.apply(_webhook("validating"), _webhook("mutating"))
     before = {name: cluster.find(name, NAMESPACE) for name in ("service/telemetry-otlp", "daemonset/telemetry-otlp-gateway")}
-    installation.install("--take-ownership")
+    installation.install("--take-ownership", "--force-conflicts")
     cluster.apply(_pipeline("taken-over"))
     for kind, name in _OLD:
         wait_until(lambda: not cluster.find(f"{kind}/{name}", NAMESPACE), f"{kind} {name} is gone")
-    for _, kind, name in _LEFT:
+    for _, kind, name in left:
         wait_until(lambda: not cluster.find(f"{kind}/{name}", NAMESPACE), f"{kind} {name} is gone")
+    for _, kind, name in _STAYS:
+        assert cluster.find(f"{kind}/{name}", NAMESPACE), f"{kind} {name} was removed"
     _wait_for_reason(cluster, "stored", "GatewayConfigured")
     cluster.kubectl("patch", "tracepipeline", "stored", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
     after = {name: cluster.find(name, NAMESPACE) for name in before}
@@ -130,6 +215,8 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Ins
     image = after["daemonset/telemetry-otlp-gateway"]["spec"]["template"]["spec"]["containers"][0]["image"]
     assert image == installation.image
     cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+    for _, kind, name in _STAYS:
+        cluster.kubectl("delete", f"{kind}/{name}", "--namespace", NAMESPACE)
 
 
 def test_max_pipelines(cluster: Cluster, installation: Installation) -> None:

@@ -3,12 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, Installation
-from scenarios import GROUP
+from resource_metrics import ResourceMetrics
+from scenarios import GROUP, NOBODY
 from test_faults import Scene
 
 _RECORDS = 500 * 20
@@ -163,3 +165,32 @@ def test_an_autoscaler_counts_replicas_by_what_waits_in_them(scene: Scene) -> No
     send = ["load", "logs", f"--endpoint={_SERVICE}", "--rate=1000", "--duration=300s", "--retry", "--size=1000"]
     scene.start("load", installation.image, None, send)
     wait_until(lambda: _ready(cluster, replicas) == 3, "there are more", 180)
+
+
+@pytest.mark.nodes
+def test_an_autoscaler_counts_replicas_by_their_cpu(scene: Scene, tmp_path: Path) -> None:
+    """As many as it takes, and not the most there may be: each then uses less than it may."""
+    installation, cluster = scene.installation, scene.cluster
+    metrics = ResourceMetrics(cluster, tmp_path)
+    try:
+        metrics.millicores = 80
+        scaling = {"enabled": True, "minReplicas": 2, "maxReplicas": 5, "cpu": 70}
+        resources = {"requests": {"cpu": "200m", "memory": "64Mi"}}
+        gateway = {"mode": "replicas", "storage": {"size": ""}, "autoscaling": scaling, "resources": resources}
+        installation.install(gateway=gateway)
+        cluster.apply(_pipeline(NOBODY, runtime={"enabled": False}))
+        replicas = "deployment/telemetry-gateway"
+        wait_until(lambda: _ready(cluster, replicas) == 2, "there are as many as there have to be", 120)
+        wait_until(lambda: _counted(cluster) == (20, 2), "the autoscaler has seen how little they use", 120)
+        metrics.millicores = 480
+        wait_until(lambda: _counted(cluster) == (60, 4), "it has made two more", 120)
+        wait_until(lambda: _ready(cluster, replicas) == 4, "they are ready", 120)
+    finally:
+        metrics.stop()
+
+
+def _counted(cluster: Cluster) -> tuple[int | None, int | None]:
+    """How much of its CPU a replica uses, in percent, and how many there should be."""
+    status = (cluster.find("horizontalpodautoscaler/telemetry-gateway", NAMESPACE) or {}).get("status", {})
+    cpu = [it["resource"] for it in status.get("currentMetrics") or [] if it.get("resource", {}).get("name") == "cpu"]
+    return cpu[0]["current"].get("averageUtilization") if cpu else None, status.get("desiredReplicas")

@@ -49,11 +49,11 @@ const OTHERS: &[(Kind, &str)] = &[
     (CONFIG_MAP, "telemetry-telemetry-otlp-gateway-pipelines"),
     // Who may have how many pipelines.
     (CONFIG_MAP, "telemetry-logpipeline-lock"),
-    (CONFIG_MAP, "telemetry-logpipeline-sync"),
+    (CONFIG_MAP, "telemetry-logpipeline-sync-syncer"),
     (CONFIG_MAP, "telemetry-metricpipeline-lock"),
-    (CONFIG_MAP, "telemetry-metricpipeline-sync"),
+    (CONFIG_MAP, "telemetry-metricpipeline-sync-syncer"),
     (CONFIG_MAP, "telemetry-tracepipeline-lock"),
-    (CONFIG_MAP, "telemetry-tracepipeline-sync"),
+    (CONFIG_MAP, "telemetry-tracepipeline-sync-syncer"),
     (CONFIG_MAP, "telemetry-fluent-bit-sections"),
     (CONFIG_MAP, "telemetry-fluent-bit-files"),
     (CONFIG_MAP, "telemetry-fluent-bit-luascripts"),
@@ -67,6 +67,14 @@ const OTHERS: &[(Kind, &str)] = &[
     (SERVICE, "telemetry-self-monitor-metrics"),
     (NETWORK_POLICY, "telemetry-fluent-bit"),
     (NETWORK_POLICY, "telemetry-self-monitor"),
+    // Of the manager's own installation: the last two are for all pods of the module, so also for ours, and would leave them
+    // nothing but these ways out if they had no policy of their own.
+    (NETWORK_POLICY, "kyma-project.io--allow-telemetry-manager-metrics"),
+    (NETWORK_POLICY, "kyma-project.io--allow-telemetry-manager-webhooks"),
+    (NETWORK_POLICY, "kyma-project.io--allow-telemetry-to-apiserver"),
+    (NETWORK_POLICY, "kyma-project.io--allow-telemetry-to-dns"),
+    (ROLE_BINDING, "telemetry-manager-leader-election-rolebinding"),
+    (ROLE, "telemetry-manager-leader-election-role"),
 ];
 
 /// Everything that may be left in a namespace, workloads first: what they need goes after them.
