@@ -200,7 +200,7 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
 
 /// Whether a refused request has the text, or the id.
 fn has_text(sample: &Value, text: &str) -> bool {
-    let Some(request) = sample["otlp"].as_str().and_then(|encoded| decoded(encoded)) else { return false };
+    let Some(request) = sample["otlp"].as_str().and_then(decoded) else { return false };
     weir_engine::taps::needles(text)
         .is_ok_and(|needles| needles.iter().any(|needle| request.windows(needle.len()).any(|window| window == needle)))
 }

@@ -110,7 +110,7 @@ pub(super) const EXPORTERS: [Metric; 12] = [
 /// They include the books of P4: `accepted + recovered = delivered + filtered + dropped + rejected + pending` within
 /// one scrape. Books of pipelines that are gone are shown as well, so that one can still see what became of their
 /// items.
-pub(super) const METRICS: [Metric; 18] = [
+pub(super) const METRICS: [Metric; 20] = [
     Metric {
         name: "weir_pipeline_accepted_items_total",
         kind: Counter,

@@ -306,7 +306,9 @@ impl Decision {
             return;
         }
         let stay_until = picture.idle_since.unwrap_or(now) + IDLE;
-        if self.is_idle && now < stay_until {
+        // Nobody changes their mind about a Telemetry that is being deleted.
+        let is_leaving = picture.telemetry.as_deref().is_some_and(is_being_deleted) && picture.pipelines.is_empty();
+        if self.is_idle && now < stay_until && !is_leaving {
             self.again = self.again.into_iter().chain([stay_until]).min();
             return;
         }
@@ -394,16 +396,24 @@ impl Decision {
                 is_being_deleted: is_being_deleted(object),
                 problem: telemetry.problem.as_ref(),
             };
-            self.decide_on_telemetry(options, object, &components, now);
+            let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused;
+            self.decide_on_telemetry(options, object, (&components, has_pods), now);
         }
     }
 
-    fn decide_on_telemetry(&mut self, options: &Options, object: &Value, components: &Components<'_>, now: SystemTime) {
+    fn decide_on_telemetry(
+        &mut self,
+        options: &Options,
+        object: &Value,
+        (components, has_pods): (&Components<'_>, bool),
+        now: SystemTime,
+    ) {
         let is_being_deleted = components.is_being_deleted;
         let key = ObjectKey::cluster(kinds::TELEMETRY, name(object)).within(options.namespace.as_str());
         let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
         let is_kept = finalizers.iter().any(|finalizer| finalizer == names::FINALIZER);
-        let must_stay = !components.pipelines.is_empty();
+        // The rights of the pods are the cluster's, so they do not go with it: they are removed after the last pod.
+        let must_stay = !components.pipelines.is_empty() || has_pods;
         if is_being_deleted && !must_stay && is_kept {
             let others = finalizers.into_iter().filter(|finalizer| finalizer != names::FINALIZER);
             self.finalizers = Some((key, others.collect()));
