@@ -26,6 +26,8 @@
 
 mod chunks;
 mod codec;
+pub mod command;
+pub mod compare;
 mod cpu;
 pub mod demo;
 mod files;

@@ -51,6 +51,7 @@ pub use self::judgement::Kpis;
 pub use self::judgement::lines::LineKpis;
 pub use self::judgement::pages::PageKpis;
 use self::outcome::Outcome;
+pub(crate) use self::outcome::{ENVIRONMENT, RESULT, rows_of};
 use self::prepared::{Here, Prepared};
 pub use self::processing::Processing;
 pub use self::script::Absence;
