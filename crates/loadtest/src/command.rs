@@ -1,11 +1,11 @@
-//! `weir loadtest`: a test, or a comparison of what was measured.
+//! `weir loadtest`: a test, all of the published ones, or a comparison of what was measured.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
 use crate::compare::{self, CompareArgs};
-use crate::scenario::{self, LoadtestArgs};
+use crate::scenario::{self, AllArgs, LoadtestArgs};
 
 /// A test, unless something else is asked for.
 #[derive(Args, Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct LoadtestCommand {
 
 #[derive(Subcommand, Debug, Clone)]
 enum Action {
+    /// Run every published test one after the other, and report all of them on one page
+    All(AllArgs),
     /// Compare two load tests, or repeated ones, and say what is better, worse or noise
     Compare(CompareArgs),
 }
@@ -26,10 +28,11 @@ enum Action {
 /// Does what was asked for.
 ///
 /// # Errors
-/// See [`scenario::run`] and [`compare::run`].
+/// See [`scenario::run`], [`scenario::run_all`] and [`compare::run`].
 pub fn run(command: LoadtestCommand) -> anyhow::Result<ExitCode> {
     match command.action {
         None => scenario::run(command.test),
+        Some(Action::All(args)) => scenario::run_all(&args),
         Some(Action::Compare(args)) => compare::run(&args),
     }
 }
@@ -57,6 +60,7 @@ mod tests {
         let (is_test, args) = test("-t metrics -m -b true -o results").unwrap();
         assert!(is_test && args.multi && args.backpressure && args.test == scenario::Test::Metrics);
         assert!(matches!(parsed("compare a b").unwrap().action, Some(Action::Compare(_))));
+        assert!(matches!(parsed("all -d 5 -o results").unwrap().action, Some(Action::All(_))));
         assert!(parsed("-t metrics compare a b").is_err(), "options of a test mean nothing to a comparison");
     }
 }

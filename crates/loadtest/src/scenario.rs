@@ -5,6 +5,7 @@
 //! scrapes, see `scenario/metric_agent.rs`. Peers, when given, go through the same scenario in the same run. What a scenario
 //! consists of is data, see `scenario/script.rs`; what counts as lost is defined in `scenario/judgement.rs`.
 
+mod all;
 mod args;
 mod backend;
 pub(crate) mod children;
@@ -44,6 +45,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::time::Instant;
 
+pub use self::all::{AllArgs, run_all};
 pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
 use self::config::Output;
 pub use self::config::{Annotation, RecordFormat};
