@@ -249,7 +249,7 @@ fn verdict(Ratio { low, high, .. }: Ratio, better: Better) -> Verdict {
     }
 }
 
-/// Figures of different machines, or of runs of different length, say less.
+/// Figures of different machines say less.
 fn doubts(base: &[Run], new: &[Run]) -> Vec<String> {
     let mut machines: Vec<String> = Vec::new();
     for environment in base.iter().chain(new).filter_map(|run| run.environment.as_ref()) {

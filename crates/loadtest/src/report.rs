@@ -24,6 +24,9 @@ const POINTS_OF_A_PAGE: usize = 16_000;
 const MOST_POINTS: usize = 400;
 const FEWEST_POINTS: usize = 40;
 
+/// As many as two systems have.
+const MANY_FINDINGS: usize = 24;
+
 /// Everything on a page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Page {
@@ -109,19 +112,35 @@ impl Section {
         out.push_str(if folded { "</details>\n" } else { "</section>\n" });
     }
 
+    /// Of many findings, only the broken promises are seen at first.
     fn render_findings(&self, out: &mut String) {
-        if self.findings.is_empty() {
+        let (failed, others): (Vec<_>, Vec<_>) =
+            self.findings.iter().partition(|finding| finding.verdict == Verdict::Failed);
+        if self.findings.len() <= MANY_FINDINGS {
+            out.push_str(&list(&self.findings.iter().collect::<Vec<_>>()));
             return;
         }
-        let item = |finding: &Finding| {
-            let (class, subject, text) = (finding.verdict.class(), escape(&finding.subject), escape(&finding.text));
-            format!("<li class=\"{class}\"><b>{subject}</b> <span>{text}</span></li>\n")
-        };
-        let _ = writeln!(out, "<ul class=\"found\">\n{}</ul>", self.findings.iter().map(item).collect::<String>());
+        out.push_str(&list(&failed));
+        let count = |verdict| others.iter().filter(|finding| finding.verdict == verdict).count();
+        let (kept, doubts) = (count(Verdict::Passed), count(Verdict::Doubt));
+        let _ = writeln!(out, "<details><summary>{kept} promises kept, {doubts} doubts</summary>");
+        out.push_str(&list(&others));
+        out.push_str("</details>\n");
     }
 
     fn seen_plots(&self) -> impl Iterator<Item = &Plot> {
         self.plots.iter().filter(|plot| !plot.is_empty())
+    }
+}
+
+fn list(findings: &[&Finding]) -> String {
+    let item = |finding: &&Finding| {
+        let (class, subject, text) = (finding.verdict.class(), escape(&finding.subject), escape(&finding.text));
+        format!("<li class=\"{class}\"><b>{subject}</b> <span>{text}</span></li>\n")
+    };
+    match findings {
+        [] => String::new(),
+        some => format!("<ul class=\"found\">\n{}</ul>\n", some.iter().map(item).collect::<String>()),
     }
 }
 
@@ -195,5 +214,18 @@ mod tests {
         let page = Page { sections: vec![section(1), failed], ..Page::default() }.render();
         assert_eq!((page.matches("<details>").count(), page.matches("<details open>").count()), (1, 1));
         assert!(page.contains("<li class=\"bad\"><b>weir</b> <span>3 lost</span></li>"));
+    }
+
+    #[test]
+    fn of_many_findings_the_bad_ones_are_seen() {
+        let finding = |verdict| Finding { verdict, subject: "weir".to_owned(), text: "it".to_owned() };
+        let mut findings = vec![finding(Verdict::Passed); 30];
+        findings.push(finding(Verdict::Failed));
+        let page = Page { sections: vec![Section { findings, ..Section::default() }], ..Page::default() }.render();
+        let (seen, folded) = page.split_once("<details><summary>30 promises kept, 0 doubts</summary>").unwrap();
+        assert_eq!(
+            (seen.matches("<li class=\"bad\">").count(), folded.matches("<li class=\"well\">").count()),
+            (1, 30)
+        );
     }
 }

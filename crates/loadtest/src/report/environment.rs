@@ -168,16 +168,25 @@ fn without_secrets(arguments: impl Iterator<Item = String>) -> Vec<String> {
         if std::mem::take(&mut follows) && !argument.starts_with('-') {
             return "***".to_owned();
         }
-        match argument.rsplit_once('=') {
-            Some((name, _)) if is_secret(name) => format!("{name}=***"),
-            Some(_) => argument,
-            None => {
-                follows = argument.starts_with("--") && is_secret(&argument);
-                argument
-            }
+        // Values may contain the sign, too.
+        let mut names = argument.match_indices('=').map(|(at, _)| &argument[..at]);
+        if let Some(name) = names.find(|name| is_secret(name)) {
+            return format!("{name}=***");
         }
+        follows = argument.starts_with("--") && !argument.contains('=') && is_secret(&argument);
+        without_user(argument)
     };
     arguments.map(clean).collect()
+}
+
+/// An address without the user and the password in it.
+fn without_user(argument: String) -> String {
+    let Some((scheme, rest)) = argument.split_once("://") else { return argument };
+    let authority = rest.split('/').next().unwrap_or_default();
+    match authority.rsplit_once('@') {
+        Some((user, _)) => format!("{scheme}://***{}", &rest[user.len()..]),
+        None => argument,
+    }
 }
 
 #[cfg(test)]
@@ -195,11 +204,11 @@ mod tests {
 
     #[test]
     fn a_command_line_has_no_secrets() {
-        let typed = "weir loadtest -t traces --weir-arg=--admin-token=abc --token abc --annotation api-key=x --flag token -o a=b";
+        let typed = "weir loadtest -t traces --weir-arg=--admin-token=abc --token abc --annotation api-key=x --flag token -o a=b --token=a=b --proxy=http://u:p@h/@";
         let clean = without_secrets(typed.split(' ').map(str::to_owned)).join(" ");
         assert_eq!(
             clean,
-            "weir loadtest -t traces --weir-arg=--admin-token=*** --token *** --annotation api-key=*** --flag token -o a=b"
+            "weir loadtest -t traces --weir-arg=--admin-token=*** --token *** --annotation api-key=*** --flag token -o a=b --token=*** --proxy=http://***@h/@"
         );
     }
 

@@ -63,6 +63,9 @@ impl Kind {
     }
 }
 
+/// A table of more columns is set closer.
+const MANY_COLUMNS: usize = 12;
+
 impl Table {
     /// As HTML.
     pub(crate) fn render(&self) -> String {
@@ -74,7 +77,8 @@ impl Table {
             (false, false) => writeln!(out, "<h3>{title}</h3>"),
             (false, true) => Ok(()),
         };
-        out.push_str("<div class=\"scroll\"><table>\n<thead>");
+        let dense = if self.header.len() > MANY_COLUMNS { " class=\"dense\"" } else { "" };
+        let _ = write!(out, "<div class=\"scroll\"><table{dense}>\n<thead>");
         if !self.groups.is_empty() {
             let group = |(name, columns): &(String, usize)| {
                 format!("<th class=\"group\" colspan=\"{columns}\">{}</th>", escape(name))

@@ -40,6 +40,8 @@ pub(crate) struct Line {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Band {
     pub(crate) label: String,
+    /// Whether nothing was wrong in it.
+    pub(crate) calm: bool,
     pub(crate) from: f64,
     pub(crate) to: f64,
 }
@@ -176,9 +178,10 @@ impl Field {
     fn draw_band(&self, out: &mut String, band: &Band) {
         let (from, to) = (self.x(band.from), self.x(band.to));
         let height = HEIGHT - TOP - BOTTOM;
+        let calm = if band.calm { " calm" } else { "" };
         let _ = write!(
             out,
-            "<rect class=\"band\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{height}\"/>",
+            "<rect class=\"band{calm}\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{height}\"/>",
             (to - from).max(1.0)
         );
         let _ =
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_band_has_its_label() {
-        let band = Band { label: "backend away".to_owned(), from: 2.0, to: 6.0 };
+        let band = Band { label: "backend away".to_owned(), calm: false, from: 2.0, to: 6.0 };
         let svg = Plot { bands: vec![band], ..plot(vec![(0.0, 1.0), (8.0, 2.0)]) }.render(10, 0.0);
         assert!(svg.contains("class=\"band\" x=\"204.5\"") && svg.contains(">backend away</text>"), "{svg}");
     }

@@ -17,13 +17,13 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use weir_units::{parse_duration, parse_positive_size};
 
-use super::outcome::{self, Outcome, REPORT};
+use super::outcome::{Outcome, REPORT};
 use super::prepared::{Here, Prepared};
 use super::present::finding;
 use super::script::{Backpressure, Variant};
 use super::{LoadtestArgs, Peer, SystemKind, Test, directory, print, progress, published};
 use crate::files;
-use crate::report::history::{Entry, History};
+use crate::report::history::{Entry, History, USUAL_NAME};
 use crate::report::{Environment, Page, Section, Verdict};
 use crate::runtime;
 
@@ -100,12 +100,18 @@ pub fn run_all(args: &AllArgs) -> anyhow::Result<ExitCode> {
     let tests = args.tests()?;
     let here = Here::look()?;
     let directory = directory(Some(&args.output.clone().unwrap_or_else(usual_directory)))?;
-    let history = History::of(args.history.as_deref(), Some(&directory))?;
-    let history = history.context("cannot find a place for the history; name one with --history")?;
+    let history = history(args, &directory)?;
     let earlier = history.read()?;
     let session = Session { args, here: &here, directory: &directory, history, earlier };
     let prepared = tests.into_iter().map(|test| session.prepared(test)).collect::<anyhow::Result<Vec<_>>>()?;
     runtime::build()?.block_on(session.run(&prepared))
+}
+
+/// One that can be written: after hours, it is too late to find out.
+fn history(args: &AllArgs, results: &Path) -> anyhow::Result<History> {
+    let usual = results.parent().unwrap_or(results).join(USUAL_NAME);
+    let history = History::of(Some(args.history.as_deref().unwrap_or(&usual)), None)?;
+    history.context("cannot find a place for the history; name one with --history")
 }
 
 fn usual_directory() -> PathBuf {
@@ -248,8 +254,7 @@ impl Session<'_> {
         let environment = Environment { started, seconds, ..environment.clone() };
         outcome.write(&test.settings.directory, &self.args.name, &environment)?;
         if outcome.result.is_some() {
-            let entry = outcome.entry(&self.args.name, &environment);
-            outcome::note(&self.history, &entry, self.args.history.is_some())?;
+            self.history.append(&outcome.entry(&self.args.name, &environment))?;
         }
         Ok(Ended { test: test.args.test, scenario: test.scenario().to_owned(), seconds, outcome })
     }

@@ -25,7 +25,7 @@ fn over_time(judgements: &[Judgement], items: &str) -> Vec<Plot> {
         bands: bands.clone(),
     };
     let per_s = format!("{items}/s");
-    vec![
+    let mut plots = vec![
         plot(
             "Rate",
             &per_s,
@@ -42,8 +42,11 @@ fn over_time(judgements: &[Judgement], items: &str) -> Vec<Plot> {
             "ms",
             &[(|course| &course.latency_ms_p50, " p50", true), (|course| &course.latency_ms_p99, " p99", false)],
         ),
-        plot("Data on disk", "MB", &[(|course| &course.disk_mb, "", false)]),
-    ]
+    ];
+    // A lock and an empty journal are no news.
+    let disk = plot("Data on disk", "MB", &[(|course| &course.disk_mb, "", false)]);
+    plots.extend(Some(disk).filter(|disk| disk.lines.iter().flat_map(|line| &line.points).any(|point| point.1 >= 1.0)));
+    plots
 }
 
 fn lines(judgements: &[Judgement], kinds: &[Kind]) -> Vec<Line> {
@@ -63,12 +66,12 @@ fn lines(judgements: &[Judgement], kinds: &[Kind]) -> Vec<Line> {
 fn bands(judgements: &[Judgement]) -> Vec<Band> {
     let courses = || judgements.iter().map(|judgement| &judgement.course);
     let away = courses().find_map(|course| course.away);
-    let away = away.map(|(from, to)| Band { label: "backends away".to_owned(), from, to });
+    let away = away.map(|(from, to)| Band { label: "backends away".to_owned(), calm: false, from, to });
     let load_ends = courses().map(|course| course.load_ends).fold(0.0, f64::max);
     let ends = courses().filter_map(|course| course.memory_mb.last()).map(|point| point.0).fold(0.0, f64::max);
     // Less than that cannot be seen.
     let settles = load_ends > 0.0 && ends - load_ends > ends / 50.0;
-    let settling = settles.then(|| Band { label: "load has ended".to_owned(), from: load_ends, to: ends });
+    let settling = settles.then(|| Band { label: "load has ended".to_owned(), calm: true, from: load_ends, to: ends });
     away.into_iter().chain(settling).collect()
 }
 
@@ -129,7 +132,7 @@ mod tests {
         let bands: Vec<(&str, f64, f64)> =
             plots[1].bands.iter().map(|band| (band.label.as_str(), band.from, band.to)).collect();
         assert_eq!(bands, [("backends away", 2.0, 4.0), ("load has ended", 10.0, 20.0)]);
-        assert!(plots.iter().any(Plot::is_empty), "who has no journal has no plot of it");
+        assert!(plots.iter().all(|plot| plot.title != "Data on disk"), "there was none");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) struct Tracks {
     pub(crate) disk_bytes: Track,
     /// Items it said it held.
     pub(crate) held: Track,
-    /// Items it said it had accepted since it was started.
+    /// Items it said it had accepted since it was started, summed over pipelines if it counts them so.
     pub(crate) accepted: Track,
 }
 
@@ -79,7 +79,7 @@ impl Readings {
 
     /// What the gateway admits, and what it counts.
     pub(crate) fn note_view(&mut self, view: &SelfView) {
-        if let Some(accepted) = view.accepted {
+        if let Some(accepted) = view.taken.or(view.accepted) {
             self.tracks.accepted.push(accepted);
         }
         self.mismatches = self.mismatches.max(view.mismatches.unwrap_or(0.0));

@@ -83,7 +83,7 @@ impl Course {
     fn plots(&self) -> Vec<Plot> {
         let bands: Vec<Band> = (1..)
             .zip(&self.troubles)
-            .map(|(number, (_, from, to))| Band { label: format!("{number}"), from: *from, to: *to })
+            .map(|(number, (_, from, to))| Band { label: format!("{number}"), calm: false, from: *from, to: *to })
             .collect();
         let plot = |title: &str, unit: &str, lines: Vec<Line>| Plot {
             title: title.to_owned(),
