@@ -7,11 +7,21 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Writes `value` as JSON to a temporary name beside `path` and renames it into place. A pipe or a device is written to
-/// as it is: it must not be replaced by a file.
+/// Writes `value` as JSON, as [`write`] does.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
+    write(path, &json(value)?)
+}
+
+/// A value as lines of JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> anyhow::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(value).context("cannot encode report as JSON")?;
     text.push(b'\n');
+    Ok(text)
+}
+
+/// Writes `text` to a temporary name beside `path` and renames it into place. A pipe or a device is written to as it is: it
+/// must not be replaced by a file.
+pub(crate) fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
     }

@@ -26,6 +26,8 @@
 
 mod chunks;
 mod codec;
+pub mod command;
+pub mod compare;
 mod cpu;
 pub mod demo;
 mod files;
@@ -37,9 +39,11 @@ pub mod lines;
 pub mod load;
 mod marked;
 pub mod output;
+mod report;
 mod runtime;
 mod scan;
 pub mod scenario;
 pub mod series;
 pub mod signal;
 pub mod sink;
+pub mod timeline;

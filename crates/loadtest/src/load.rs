@@ -149,6 +149,7 @@ fn report(tally: &Tally, plan: &Plan, args: &SendArgs, usage: Usage) -> LoadRepo
         connect_failures: tally.connect_failures,
         bytes: tally.bytes,
         acked_per_s: tally.acked_items as f64 / seconds,
+        timeline: plan.progress.timeline(),
         latency_ms: tally.latency.summary(),
         lateness_ms: tally.lateness.summary(),
         cpu_seconds,

@@ -5,10 +5,12 @@
 //! scrapes, see `scenario/metric_agent.rs`. Peers, when given, go through the same scenario in the same run. What a scenario
 //! consists of is data, see `scenario/script.rs`; what counts as lost is defined in `scenario/judgement.rs`.
 
+mod all;
 mod args;
 mod backend;
 pub(crate) mod children;
 mod config;
+mod course;
 mod director;
 mod disk;
 mod gateway;
@@ -18,7 +20,11 @@ mod judgement;
 mod log_agent;
 mod metric_agent;
 pub(crate) mod metrics;
+mod outcome;
 mod pages;
+mod plots;
+mod prepared;
+mod present;
 mod processing;
 mod progress;
 mod published;
@@ -27,6 +33,7 @@ mod script;
 mod self_monitor;
 mod settle;
 mod table;
+mod track;
 mod trial;
 mod writer;
 
@@ -36,26 +43,29 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use tokio::time::Instant;
 
+pub use self::all::{AllArgs, run_all};
 pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
 use self::config::Output;
 pub use self::config::{Annotation, RecordFormat};
-use self::judgement::Judgement;
 pub use self::judgement::Kpis;
 pub use self::judgement::lines::LineKpis;
 pub use self::judgement::pages::PageKpis;
+use self::outcome::Outcome;
+pub(crate) use self::outcome::{ENVIRONMENT, RESULT, rows_of};
+use self::prepared::{Here, Prepared};
 pub use self::processing::Processing;
-use self::published::Published;
 pub use self::script::Absence;
-use self::script::Script;
-use self::trial::Part;
 use crate::codec::Compression;
-use crate::cpu::{self, Layout};
+use crate::cpu::Layout;
 use crate::load::Offered;
 use crate::load::payload::Shape;
 use crate::output::printed;
+use crate::report::Environment;
+use crate::report::history::History;
+use crate::runtime;
 use crate::signal::Signal;
-use crate::{files, runtime};
 
 /// Everything that is the same for all systems of a run.
 pub(crate) struct Settings {
@@ -118,175 +128,66 @@ impl Settings {
 /// # Errors
 /// A process cannot be started or fails, or a result cannot be written.
 pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
-    let scripts = args.scripts()?;
-    let layout = Layout::detect()?;
-    cpu::bind_to(&layout.judge)?;
-    let judge = std::env::current_exe().context("cannot find this program")?;
-    let systems = systems(&args, &judge);
+    args.scripts()?;
+    let here = Here::look()?;
     let directory = directory(args.output.as_deref())?;
-    let settings = settings(&args, layout, judge, directory)?;
+    let results = args.output.is_some().then_some(directory.as_path());
+    let history = History::of(args.history.as_deref(), results)?;
+    let test = Prepared::new(args, &here, directory.clone())?;
     let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
-        let test = async {
-            match args.test {
-                Test::SelfMonitor => self_monitor::test(&args, &systems[0], &settings).await.map(Ended::With),
-                _ => test(&args, &systems, &scripts, &settings).await,
-            }
-        };
         tokio::select! {
-            result = test => result,
-            () = stop => Ok(Ended::Interrupted),
+            result = conduct(&test, &here, history.as_ref()) => result.map(Some),
+            () = stop => Ok(None),
         }
     });
     // After an error the logs are needed: messages name them.
-    if args.output.is_none() && result.is_ok() {
-        remove(&settings.directory);
+    if test.args.output.is_none() && result.is_ok() {
+        remove(&directory);
     }
-    match result? {
-        Ended::With(code) => Ok(code),
-        Ended::Interrupted => bail!("interrupted; all processes of the test were stopped"),
-    }
+    let Some((outcome, environment)) = result? else { bail!("interrupted; all processes of the test were stopped") };
+    publish(&test, &outcome, &environment, history.as_ref())?;
+    let code = if outcome.has_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    outcome.error.map_or(Ok(code), Err)
 }
 
-/// How a run ended when nothing went wrong with it.
-enum Ended {
-    With(ExitCode),
-    Interrupted,
+async fn conduct(test: &Prepared, here: &Here, history: Option<&History>) -> anyhow::Result<(Outcome, Environment)> {
+    let began = Instant::now();
+    let environment = test.environment(here).await;
+    print(&test.heading()?)?;
+    // Earlier figures are context: without them, there is a report all the same.
+    let earlier = history.map_or(Ok(Vec::new()), History::read).unwrap_or_else(|error| {
+        tracing::warn!("cannot show earlier figures: {error:#}");
+        Vec::new()
+    });
+    let outcome = test.conduct(&environment, &earlier).await?;
+    Ok((outcome, Environment { seconds: began.elapsed().as_secs_f64(), ..environment }))
 }
 
-async fn test(
-    args: &LoadtestArgs,
-    systems: &[System],
-    scripts: &[Script],
-    settings: &Settings,
-) -> anyhow::Result<Ended> {
-    let published = published_rows(args, scripts)?;
-    print(&heading(args, scripts, settings, !published.is_empty()))?;
-    let mut judgements = Vec::new();
-    let mut failure = None;
-    for part in parts(systems, scripts, &settings.directory) {
-        let judgement = judged(&part, settings).await;
-        progress::clear();
-        match judgement.with_context(|| format!("cannot finish the test of {}", part.system.name)) {
-            Ok(judgement) => judgements.push(judgement),
-            Err(err) => failure = failure.or(Some(err)),
-        }
-    }
-    // What was measured is shown even when another system failed.
-    present(args, scripts, &judgements, &published, failure.is_none())?;
-    if let Some(err) = failure {
-        return Err(err);
-    }
-    let failed = judgements.iter().any(|judgement| !judgement.failures.is_empty());
-    Ok(Ended::With(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
-}
-
-async fn judged(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Judgement> {
-    Ok(match (&part.script.writer, &part.script.pages) {
-        (Some(writer), _) => judgement::lines::judge(part, settings, &log_agent::run(part, writer, settings).await?),
-        (None, Some(scraped)) => {
-            judgement::pages::judge(part, settings, &metric_agent::run(part, scraped, settings).await?)
-        }
-        (None, None) => judgement::judge(part, settings, &trial::run(part, settings).await?),
-    })
-}
-
-/// Each system goes through all scripts before the next one starts.
-fn parts<'a>(systems: &'a [System], scripts: &'a [Script], directory: &Path) -> Vec<Part<'a>> {
-    let each = |system: &'a System| {
-        scripts.iter().map(move |script| {
-            let suffix = script.part.as_ref().map(|part| format!("-{}", part.replace(' ', "-"))).unwrap_or_default();
-            Part { system, script, directory: directory.join(format!("{}{suffix}", system.name)) }
-        })
-    };
-    systems.iter().flat_map(each).collect()
-}
-
-/// What was published of the same scenario.
-fn published_rows(args: &LoadtestArgs, scripts: &[Script]) -> anyhow::Result<Vec<Published>> {
-    // Nobody has published figures with processing.
-    let comparable = scripts.first().filter(|_| args.processing == Processing::None);
-    let variant = comparable.and_then(|script| script.published);
-    variant.map_or(Ok(Vec::new()), |variant| published::of(args.test, variant))
-}
-
-/// Prints the table, what the scenario was made for, and the doubts, and writes `result.json`. Rows are compared when all
-/// are there.
-fn present(
-    args: &LoadtestArgs,
-    scripts: &[Script],
-    judgements: &[Judgement],
-    published: &[Published],
-    all: bool,
+/// What was measured is shown and kept even when another system failed.
+fn publish(
+    test: &Prepared,
+    outcome: &Outcome,
+    environment: &Environment,
+    history: Option<&History>,
 ) -> anyhow::Result<()> {
-    if judgements.is_empty() {
+    let args = &test.args;
+    print(&outcome.text)?;
+    if outcome.result.is_none() {
         return Ok(());
     }
-    let isolation = all && args.scenario == Some(Hardship::SickNeighbour);
-    let pairs = if all { compared(judgements.len(), scripts.len(), isolation) } else { Vec::new() };
-    print(&table::render(judgements, &pairs, published))?;
-    for judgement in judgements {
-        let failures = judgement.failures.iter().map(|failure| format!("FAILED: {failure}"));
-        for line in judgement.facts.iter().chain(&judgement.warnings).cloned().chain(failures) {
-            print(&format!("{}: {line}\n", judgement.label))?;
-        }
+    if args.output.is_some() {
+        outcome.write(&test.settings.directory, &args.name, environment)?;
+        print(&format!("\nreport: {}\n", test.settings.directory.join(outcome::REPORT).display()))?;
     }
-    if isolation {
-        for pair in judgements.chunks_exact(2) {
-            for line in isolation::compare(&pair[0], &pair[1]) {
-                print(&format!("{}: {line}\n", pair[1].kpis.system))?;
-            }
-        }
-    }
-    if let Some(directory) = &args.output {
-        let kpis: Vec<&Kpis> = judgements.iter().map(|judgement| &judgement.kpis).collect();
-        files::write_json(&directory.join("result.json"), &kpis)?;
+    if let Some(history) = history {
+        let entry = outcome.entry(&args.name, environment);
+        print(&outcome::note(history, &entry, args.history.is_some())?)?;
     }
     Ok(())
 }
 
-/// Which rows are compared with which, when each system has one for each of the scripts: Weir with each other system, or
-/// each system with itself alone.
-fn compared(rows: usize, scripts: usize, isolation: bool) -> Vec<(usize, usize)> {
-    if isolation {
-        (1..rows).step_by(2).map(|row| (row, row - 1)).collect()
-    } else {
-        (scripts..rows).map(|row| (row % scripts, row)).collect()
-    }
-}
-
 const WEIR: &str = "weir";
-
-fn systems(args: &LoadtestArgs, judge: &Path) -> Vec<System> {
-    let program = args.weir.clone().unwrap_or_else(|| judge.to_path_buf());
-    let weir = System { name: WEIR.to_owned(), kind: SystemKind::Weir, program };
-    let peer = |peer: &Peer| System { name: peer.name().to_owned(), kind: peer.kind, program: peer.program.clone() };
-    std::iter::once(weir).chain(args.peers.iter().map(peer)).collect()
-}
-
-fn settings(args: &LoadtestArgs, layout: Layout, judge: PathBuf, directory: PathBuf) -> anyhow::Result<Settings> {
-    Ok(Settings {
-        duration: args.duration,
-        // An agent has nothing to warm up with: there is one set of files.
-        warmup: if args.test.reads_files() { Duration::ZERO } else { args.warmup },
-        settle: args.settle,
-        concurrency: args.connections(),
-        offered: args.offered(),
-        shape: args.shape()?,
-        output: args.sends(),
-        compression: args.compression,
-        processing: args.processing,
-        memory_bytes: args.memory,
-        annotations: args.annotations.clone(),
-        weir_arguments: args.weir_arguments.clone(),
-        reads_files: args.test.reads_files(),
-        scrapes: args.test == Test::Metricagent,
-        has_data_directory: !args.weir_arguments.iter().any(|argument| argument == "--no-data-dir"),
-        judge,
-        layout,
-        directory,
-    })
-}
 
 /// The directory asked for, or a temporary one.
 fn directory(output: Option<&Path>) -> anyhow::Result<PathBuf> {
@@ -305,70 +206,6 @@ fn remove(directory: &Path) {
     }
 }
 
-fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings, is_published: bool) -> String {
-    let writer = scripts.iter().find_map(|script| script.writer.as_ref());
-    let scraped = scripts.iter().find_map(|script| script.pages.as_ref());
-    let (load, shape) = match (writer, scraped) {
-        (Some(writer), _) => ("files".to_owned(), writer.describe()),
-        (None, Some(scraped)) => ("pages".to_owned(), scraped.describe()),
-        (None, None) => (describe_clients(scripts, settings), settings.shape.describe()),
-    };
-    let mut scenarios: Vec<&str> = scripts.iter().map(|script| script.name.as_str()).collect();
-    scenarios.dedup();
-    let kills = scripts.iter().find_map(|script| script.kills);
-    let kills = kills
-        .map(|plan| {
-            let (verb, every) = (plan.ending.verb(), plan.every.as_secs_f64());
-            format!("\n{verb} every {every} s on average, seed {}", plan.seed)
-        })
-        .unwrap_or_default();
-    let published = if is_published {
-        "; published figures: gzip to the backend, 2 nodes, memory and CPU summed over pods"
-    } else {
-        ""
-    };
-    format!(
-        "{}: {}, {} s after {} s of warm-up, offered: {load}{kills}
-{shape}; processing: {}; compression to backends: {}; memory {} MiB
-gateway on core {}, judge on {}{published}\n\n",
-        args.name,
-        scenarios.join(" and "),
-        settings.duration.as_secs_f64(),
-        settings.warmup.as_secs_f64(),
-        settings.processing.describe(),
-        settings.compression.name().unwrap_or("none"),
-        settings.memory_bytes >> 20,
-        listed(&settings.layout.gateway),
-        listed(&settings.layout.judge),
-    )
-}
-
-fn listed(cores: &[usize]) -> String {
-    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn describe_clients(scripts: &[Script], settings: &Settings) -> String {
-    let offered = settings.offered.describe(settings.signal());
-    match scripts.iter().any(|script| script.clients.is_some()) {
-        true => format!("{offered} by each client"),
-        false => format!("{offered} over {} connections", settings.concurrency),
-    }
-}
-
 fn print(text: &str) -> anyhow::Result<()> {
     printed(io::stdout().lock().write_all(text.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_row_is_compared_with_what_it_is_measured_against() {
-        assert_eq!(compared(1, 1, false), []);
-        assert_eq!(compared(2, 1, false), [(0, 1)]);
-        assert_eq!(compared(18, 9, false)[8], (8, 17), "cell by cell");
-        assert_eq!(compared(2, 2, true), [(1, 0)], "alone is the base");
-        assert_eq!(compared(4, 2, true), [(1, 0), (3, 2)], "each system against itself");
-    }
 }

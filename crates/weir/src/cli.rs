@@ -122,7 +122,7 @@ pub(crate) enum Command {
     /// Generate load
     Load(weir_loadtest::load::LoadArgs),
     /// Run the load tests of the published KPIs against this gateway, and against a peer
-    Loadtest(weir_loadtest::scenario::LoadtestArgs),
+    Loadtest(weir_loadtest::command::LoadtestCommand),
     /// Look at a cluster where Weir is installed: what is wrong, and everything that is known about it
     Doctor(crate::doctor::DoctorArgs),
     /// Run in a cluster: make its nodes do what its pipelines say, and say in their status how they stand

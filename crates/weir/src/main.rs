@@ -93,7 +93,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             limits::raise_file_limit();
             weir_loadtest::load::run(args)
         }
-        Command::Loadtest(args) => weir_loadtest::scenario::run(args),
+        Command::Loadtest(args) => weir_loadtest::command::run(args),
         Command::Demo(args) => weir_loadtest::demo::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -17,17 +17,19 @@ pub(crate) struct LineTally {
 }
 
 impl LineTally {
-    /// Books what was found, in order of arrival.
-    pub(crate) fn add(&mut self, findings: &[Finding]) {
+    /// Books what was found, in order of arrival; says how many lines are new.
+    pub(crate) fn add(&mut self, findings: &[Finding]) -> u64 {
+        let mut new = 0;
         for finding in findings {
             match *finding {
                 Finding::Line(LineId { container, stream, sequence }) => {
-                    self.streams.entry((container, stream)).or_default().add(sequence);
+                    new += u64::from(self.streams.entry((container, stream)).or_default().add(sequence));
                 }
                 Finding::Damaged => self.damaged += 1,
                 Finding::Unmarked => self.unmarked += 1,
             }
         }
+        new
     }
 
     /// The books as they are now; what arrived of each stream only on request.
@@ -63,7 +65,8 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    fn add(&mut self, sequence: u64) {
+    /// Says whether it is new.
+    fn add(&mut self, sequence: u64) -> bool {
         self.received += 1;
         if let Some(run) = &mut self.run
             && *run.end() == self.highest
@@ -71,19 +74,22 @@ impl Arrivals {
         {
             *run = *run.start()..=sequence;
             self.highest = sequence;
-            return;
+            return true;
         }
         if let Some(run) = self.run.take() {
             self.seen.insert(run);
         }
         if self.seen.insert(sequence..=sequence) == 0 {
             self.duplicates += 1;
-        } else if sequence < self.highest {
+            return false;
+        }
+        if sequence < self.highest {
             self.reordered += 1;
         } else {
             self.run = Some(sequence..=sequence);
             self.highest = sequence;
         }
+        true
     }
 
     fn report(&self, container: u32, stream: Stream) -> StreamReport {

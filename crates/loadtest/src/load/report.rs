@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::client::Outcome;
 use crate::ids::IdSet;
 use crate::latency::{Latencies, LatencySummary};
+use crate::runtime::unix_nanos;
+use crate::timeline::{Interval, Timeline};
 
 /// Counters a progress line reads while workers run.
 #[derive(Debug, Default)]
@@ -15,6 +18,19 @@ pub(crate) struct Progress {
     pub(crate) acked: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) unknown: AtomicU64,
+    timeline: Mutex<Timeline>,
+}
+
+impl Progress {
+    /// Acknowledged items, second by second.
+    pub(crate) fn timeline(&self) -> Vec<Interval> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).intervals()
+    }
+
+    fn note_acked(&self, items: u64) {
+        self.acked.fetch_add(items, Ordering::Relaxed);
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).record(unix_nanos(), items);
+    }
 }
 
 /// One worker's books; merged at the end.
@@ -54,7 +70,7 @@ impl Tally {
                 } else {
                     self.unknown.insert(ids);
                 }
-                progress.acked.fetch_add(count.saturating_sub(*rejected), Ordering::Relaxed);
+                progress.note_acked(count.saturating_sub(*rejected));
             }
             Outcome::Refused { code, hint } => {
                 self.refused_items += count;
@@ -125,6 +141,9 @@ pub struct LoadReport {
     pub bytes: u64,
     /// Acknowledged items per second.
     pub acked_per_s: f64,
+    /// Acknowledged items, second by second.
+    #[serde(default)]
+    pub timeline: Vec<Interval>,
     /// Time from when a request was due to the end of its OK answer.
     pub latency_ms: LatencySummary,
     /// How much later than due requests were sent.

@@ -95,9 +95,12 @@ pub struct LoadtestArgs {
     /// Measured time; a plain number is seconds
     #[arg(short, long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub duration: Duration,
-    /// Keep logs and configuration of all processes and write result.json here
+    /// Keep logs and configuration of all processes and write result.json and report.html here
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Append a line about the test to this file [default: with -o, history.jsonl beside DIR]
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
     /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64]; of the
     /// log agents, containers [default: 10]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -196,7 +199,7 @@ impl Test {
     }
 
     /// How many of a hundred requests were refused and delayed when it was published with back-pressure.
-    fn published_backpressure(self) -> u8 {
+    pub(super) fn published_backpressure(self) -> u8 {
         match self {
             Self::Traces
             | Self::Metrics

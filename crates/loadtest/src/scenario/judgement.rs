@@ -11,6 +11,7 @@
 //! - unanswered: items sent at least once and never acknowledged or refused to the end; they may or may not have
 //!   arrived.
 
+pub(crate) mod checks;
 mod doubts;
 mod kpis;
 pub(crate) mod lines;
@@ -18,10 +19,11 @@ pub(crate) mod pages;
 
 use std::time::Duration;
 
+use self::checks::Check;
 pub use self::kpis::Kpis;
 use self::kpis::{MIB, Seen, millis, of_subject};
+use super::course::Course;
 use super::director::Kills;
-use super::readings::Readings;
 use super::trial::{MEASURED_FIRST_ID, Part, Trial, missing, owed_ids};
 use super::{Settings, SystemKind};
 use crate::ids::IdSet;
@@ -42,12 +44,12 @@ pub(crate) struct Judgement {
     /// What the scenario was made for.
     pub(crate) facts: Vec<String>,
     pub(crate) warnings: Vec<String>,
-    /// Broken promises.
+    /// What was judged.
+    pub(crate) checks: Vec<Check>,
+    /// Broken promises: those of all checks.
     pub(crate) failures: Vec<String>,
+    pub(crate) course: Course,
 }
-
-/// What Weir may use beside the payloads that `--memory` bounds.
-const MEMORY_BESIDE_MB: f64 = 32.0;
 
 /// Judges a trial.
 pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Judgement {
@@ -62,13 +64,18 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &Trial) -> Judg
     }
     warnings.extend(doubts::about_refusals(trial));
     let accepted_bytes = accepted_bytes(&trial.warmup) + accepted_bytes(&trial.load);
+    let checks = checks(part, settings, trial, &kpis);
+    let sinks = of_subject(part, &trial.sinks);
+    let course = Course::of(trial.window, &trial.readings, Some(&trial.load.timeline), sinks);
     Judgement {
         label: label(part),
         refused_without_hint: trial.load.refused_without_hint,
         accepted_bytes,
         facts: facts(&kpis, accepted_bytes, settings, trial),
         warnings,
-        failures: failures(part, settings, trial, &kpis),
+        failures: checks::failures(&checks),
+        checks,
+        course: Course { away: part.script.away(), ..course },
         kpis,
     }
 }
@@ -147,55 +154,50 @@ fn accepted_bytes(load: &LoadReport) -> f64 {
 }
 
 /// What a peer does is a result. Weir keeps its promises, and nobody fails to stop.
-fn failures(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) -> Vec<String> {
-    let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
+fn checks(part: &Part<'_>, settings: &Settings, trial: &Trial, kpis: &Kpis) -> Vec<Check> {
+    let mut checks = vec![checks::of_end(trial.stop_error.as_ref())];
     if part.system.kind != SystemKind::Weir {
-        return failures;
+        return checks;
     }
-    failures.extend(not_processed(settings, trial));
+    if let Some(evidence) = settings.processing.evidence() {
+        let promise = format!("the processing is done: {evidence} is in every request");
+        checks.push(Check::new(promise, "", not_processed(settings, trial)));
+    }
+    checks.extend(of_items(settings, trial, kpis));
+    checks.extend(checks::of_weir_itself(settings, kpis, &trial.readings));
+    checks
+}
+
+/// Every item that was acknowledged arrives, if no filter drops it.
+fn of_items(settings: &Settings, trial: &Trial, kpis: &Kpis) -> Vec<Check> {
     let items = settings.signal().items();
-    if kpis.lost > 0 {
-        let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
-        failures.push(format!("{} acknowledged {items} are lost; it says it gave up {given_up:.0}", kpis.lost));
-    }
-    if let Some(leaked @ 1..) = kpis.leaked {
-        failures.push(format!("{leaked} {items} arrived that the filter was to drop"));
-    }
-    if kpis.pending > 0 {
-        let waited = settings.settle.as_secs_f64();
-        failures.push(format!(
-            "{} acknowledged {items} were still held when it was stopped, {waited} s after the load: use a longer --settle",
-            kpis.pending
-        ));
-    }
-    failures.extend(memory_failure(settings, kpis));
-    failures.extend(admissions(&trial.readings));
-    failures
+    let Kpis { accepted, lost, pending, .. } = kpis;
+    let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
+    let losses = (*lost > 0).then(|| format!("{lost} acknowledged {items} are lost; it says it gave up {given_up:.0}"));
+    let waited = settings.settle.as_secs_f64();
+    let held = (*pending > 0).then(|| {
+        format!("{pending} acknowledged {items} were still held when it was stopped, {waited} s after the load: use a longer --settle")
+    });
+    let leaked = kpis.leaked.map(|leaked| {
+        let leaks = (leaked > 0).then(|| format!("{leaked} {items} arrived that the filter was to drop"));
+        Check::new("nothing arrives that the filter drops", format!("{leaked} {items} leaked"), leaks)
+    });
+    let loss = Check::new(
+        format!("every acknowledged {} arrives at every backend that it is for", singular(items)),
+        format!("{lost} lost of {accepted} in the measured time and those of the warm-up"),
+        losses,
+    );
+    let end = Check::new(
+        format!("nothing is held any more {waited} s after the load"),
+        format!("{pending} {items} pending, settled after {:.1} s", kpis.settle_s),
+        held,
+    );
+    std::iter::once(loss).chain(leaked).chain([end]).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 bytes")]
-fn memory_failure(settings: &Settings, kpis: &Kpis) -> Option<String> {
-    let budget = settings.memory_bytes as f64 / MIB + MEMORY_BESIDE_MB;
-    let used = kpis.memory_mb_peak;
-    (used > budget).then(|| format!("it used {used:.0} MB of memory, more than the promised {budget:.0}"))
-}
-
-/// What Weir itself says went wrong.
-fn admissions(readings: &Readings) -> Vec<String> {
-    let Readings { mismatches, damaged_bytes, rule_errors, .. } = readings;
-    let (mismatches, damaged_bytes, rule_errors) = (*mismatches, *damaged_bytes, *rule_errors);
-    let mut failures = Vec::new();
-    if mismatches > 0.0 {
-        failures.push(format!("{mismatches:.0} entries of its books do not add up, by its own account"));
-    }
-    if rule_errors > 0.0 {
-        failures
-            .push(format!("its rules failed {rule_errors:.0} times, by its own account: they were not all applied"));
-    }
-    if damaged_bytes > 0.0 {
-        failures.push(format!("{damaged_bytes:.0} bytes of its journal are not what it wrote, by its own account"));
-    }
-    failures
+/// One of several items.
+fn singular(items: &str) -> &str {
+    items.strip_suffix('s').unwrap_or(items)
 }
 
 /// Figures of a system that left out the work say nothing.

@@ -11,10 +11,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::backend::{self, Backend, SinkPorts};
 use super::children::{Launch, Process};
 use super::config::Output;
+use super::course::Window;
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place, remove_leftovers};
 use super::metrics::SelfView;
 use super::readings::Readings;
+use super::track::seconds_now;
 use super::trial::{Part, Settled, Setup};
 use super::writer::Writer;
 use super::{Settings, SystemKind, progress};
@@ -35,6 +37,7 @@ const PODS: &str = "pods";
 pub(crate) struct AgentTrial {
     pub(crate) manifest: Manifest,
     pub(crate) sinks: Vec<SinkReport>,
+    pub(crate) window: Window,
     pub(crate) measured: Measured,
     pub(crate) settled: Settled,
     pub(crate) readings: Readings,
@@ -66,7 +69,7 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
     let gateway = Gateway::start(part.system, settings, scene.place(&setup)).await?;
     let mut running =
         RunningTrial { scene: &scene, backends, gateway, readings: Readings::default(), view: SelfView::default() };
-    let begin = Instant::now();
+    let (begin, began) = (Instant::now(), seconds_now());
     // An agent that finds everything there reads while it starts.
     let cpu_seconds_before = if writer.first { 0.0 } else { running.gateway.cpu_seconds()? };
     let mut director = Director::new(part.script, begin);
@@ -79,6 +82,7 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
     };
     let kills = director.finish(&mut running.gateway).await?;
     let measured = running.measured(begin, cpu_seconds_before).await?;
+    let window = Window { began, ended: seconds_now() };
     if part.script.mended {
         director.mend(&running.backends).await?;
     }
@@ -87,7 +91,7 @@ pub(crate) async fn run(part: &Part<'_>, writer: &Writer, settings: &Settings) -
     let (stop_error, sinks) = running.stop().await?;
     // Gigabytes, which nobody needs any more.
     remove_leftovers(&scene.pods)?;
-    Ok(AgentTrial { manifest, sinks, measured, settled, readings, kills, stop_error })
+    Ok(AgentTrial { manifest, sinks, window, measured, settled, readings, kills, stop_error })
 }
 
 /// Where a run takes place.
@@ -240,11 +244,10 @@ impl RunningTrial<'_> {
     /// An agent that does not answer, being busy or just started, is not an error.
     async fn read(&mut self, phase: &str, elapsed: Duration) -> anyhow::Result<()> {
         self.gateway.check_alive()?;
-        self.readings.add_memory(self.gateway.memory()?);
-        self.readings.note_disk(self.gateway.disk_bytes()?);
+        self.readings.read(&self.gateway)?;
         if let Ok(view) = self.gateway.view().await {
             self.readings.queue_size.extend(view.queue_size);
-            self.readings.note_faults(&view);
+            self.readings.note_view(&view);
             self.readings.note_backlog(Instant::now(), view.pending.unwrap_or(0.0));
             let memory = self.readings.memory_bytes.last().copied();
             progress::show(&self.scene.part.system.name, phase, elapsed, &view, memory);

@@ -11,11 +11,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::backend::{self, Backend, SinkPorts};
 use super::children::{Launch, Process, free_ports};
 use super::config::Scraped;
+use super::course::Window;
 use super::director::Director;
 use super::gateway::{Gateway, READY_POLL};
 use super::metrics::SelfView;
 use super::pages::ScrapeLoad;
 use super::readings::Readings;
+use super::track::seconds_now;
 use super::trial::{Part, Settled, Setup};
 use super::{Settings, SystemKind, progress};
 use crate::cpu;
@@ -40,6 +42,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct ScrapeTrial {
     pub(crate) served: PagesReport,
     pub(crate) sinks: Vec<SinkReport>,
+    pub(crate) window: Window,
     pub(crate) measured: Measured,
     pub(crate) settled: Settled,
     pub(crate) readings: Readings,
@@ -69,9 +72,11 @@ pub(crate) async fn run(part: &Part<'_>, scraped: &ScrapeLoad, settings: &Settin
     running.watch("first scrapes", first, &mut Director::idle()).await?;
     running.readings = Readings::default();
     let before = running.used().await?;
+    let began = seconds_now();
     let mut director = Director::new(part.script, Instant::now());
     running.watch("measuring", settings.duration, &mut director).await?;
     let measured = running.used().await?.since(&before);
+    let window = Window { began, ended: seconds_now() };
     director.finish(&mut running.gateway).await?;
     let served = running.stop_targets().await?;
     if part.script.mended {
@@ -81,7 +86,7 @@ pub(crate) async fn run(part: &Part<'_>, scraped: &ScrapeLoad, settings: &Settin
     let readings = std::mem::take(&mut running.readings);
     let stop_error = running.gateway.stop().await;
     let sinks = backend::stop(running.backends).await?;
-    Ok(ScrapeTrial { served, sinks, measured, settled, readings, stop_error })
+    Ok(ScrapeTrial { served, sinks, window, measured, settled, readings, stop_error })
 }
 
 impl Measured {
@@ -153,8 +158,7 @@ impl<'a> RunningTrial<'a> {
     fn read(&mut self) -> anyhow::Result<()> {
         self.gateway.check_alive()?;
         self.targets.check_alive()?;
-        self.readings.add_memory(self.gateway.memory()?);
-        self.readings.note_disk(self.gateway.disk_bytes()?);
+        self.readings.read(&self.gateway)?;
         Ok(())
     }
 
@@ -162,7 +166,7 @@ impl<'a> RunningTrial<'a> {
     async fn look(&mut self, phase: &str, elapsed: Duration) {
         let Ok(view) = self.gateway.view().await else { return };
         self.readings.queue_size.extend(view.queue_size);
-        self.readings.note_faults(&view);
+        self.readings.note_view(&view);
         if let Some(points) = view.pending {
             self.readings.note_backlog(Instant::now(), points);
         }

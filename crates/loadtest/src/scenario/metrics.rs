@@ -7,6 +7,8 @@ use crate::signal::Signal;
 pub(crate) struct SelfView {
     pub(crate) accepted: Option<f64>,
     pub(crate) sent: Option<f64>,
+    /// Items that its pipelines took, summed over them, wherever they are from; only Weir counts them so.
+    pub(crate) taken: Option<f64>,
     pub(crate) queue_size: Option<f64>,
     /// Items accepted and not finished; only Weir counts them.
     pub(crate) pending: Option<f64>,
@@ -28,6 +30,7 @@ impl SelfView {
         Self {
             accepted: counter(&format!("otelcol_receiver_accepted_{}", signal.series())),
             sent: counter(&format!("otelcol_exporter_sent_{}", signal.series())),
+            taken: sum(text, "weir_pipeline_accepted_items_total"),
             queue_size: sum(text, "otelcol_exporter_queue_size"),
             pending: sum(text, "weir_pipeline_pending_items"),
             given_up: [sum(text, "weir_pipeline_dropped_items_total"), sum(text, "weir_pipeline_rejected_items_total")]
@@ -66,6 +69,7 @@ otelcol_receiver_accepted_spans_total{receiver=\"otlp\",transport=\"http\"} 20
 otelcol_exporter_sent_spans{exporter=\"otlp_grpc/a}b\"} 7e1
 otelcol_exporter_queue_size_limit 5
 weir_pipeline_pending_items 3
+weir_pipeline_accepted_items_total{pipeline=\"a\"} 8
 weir_pipeline_dropped_items_total{pipeline=\"a\",reason=\"age\"} 4
 weir_books_mismatches_total{pipeline=\"a\"} 1
 weir_pipeline_rejected_items_total{pipeline=\"a\",code=\"400\"} 5
@@ -76,6 +80,7 @@ weir_rule_errors_total{pipeline=\"a\",rule=\"2\"} 7
         let expected = SelfView {
             accepted: Some(120.0),
             sent: Some(70.0),
+            taken: Some(8.0),
             queue_size: None,
             pending: Some(3.0),
             given_up: Some(9.0),

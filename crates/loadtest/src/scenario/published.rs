@@ -1,5 +1,7 @@
 //! Published figures of the same scenarios, measured elsewhere: context, never a comparison on equal terms.
 
+use std::cmp::Reverse;
+
 use anyhow::Context;
 use serde::Deserialize;
 
@@ -57,17 +59,22 @@ pub(crate) struct Published {
 /// The row of the newest version for a variant of a test, or of both agents; none when it was never published, or with
 /// another fault.
 pub(crate) fn of(test: Test, variant: Variant) -> anyhow::Result<Vec<Published>> {
+    latest(test, variant, 1)
+}
+
+/// The same of so many newest versions, the newest first.
+pub(crate) fn latest(test: Test, variant: Variant, versions: usize) -> anyhow::Result<Vec<Published>> {
     if variant.backpressure.is_some_and(|backpressure| !backpressure.is_published) {
         return Ok(Vec::new());
     }
     let data: Data = serde_json::from_str(DATA).context("cannot decode published figures")?;
     let releases = match test {
-        Test::Traces => collector(newest(data.traces)),
-        Test::Metrics => collector(newest(data.metrics)),
-        Test::LogsOtel => collector(newest(data.logs)),
-        Test::Metricagent => collector(newest(data.metricagent)),
-        Test::Logagent => data.logagent.into_iter().chain(newest(data.fluent_bit)).collect(),
-        Test::LogsFluentbit => newest(data.fluent_bit),
+        Test::Traces => collector(newest(data.traces, versions)),
+        Test::Metrics => collector(newest(data.metrics, versions)),
+        Test::LogsOtel => collector(newest(data.logs, versions)),
+        Test::Metricagent => collector(newest(data.metricagent, versions)),
+        Test::Logagent => data.logagent.into_iter().chain(newest(data.fluent_bit, versions)).collect(),
+        Test::LogsFluentbit => newest(data.fluent_bit, versions),
         // Of the self monitor, other figures were published: see `self_monitor.rs`.
         Test::SelfMonitor => Vec::new(),
     };
@@ -80,8 +87,12 @@ fn collector(releases: Vec<Release>) -> Vec<Release> {
     releases.into_iter().map(named).collect()
 }
 
-fn newest(releases: Vec<Release>) -> Vec<Release> {
-    releases.into_iter().max_by_key(|release| version_key(&release.version)).into_iter().collect()
+fn newest(mut releases: Vec<Release>, versions: usize) -> Vec<Release> {
+    // Of equal numbers, which is none at all, the one behind is newer.
+    releases.reverse();
+    releases.sort_by_key(|release| Reverse(version_key(&release.version)));
+    releases.truncate(versions);
+    releases
 }
 
 fn row(release: Release, variant: Variant) -> Option<Published> {

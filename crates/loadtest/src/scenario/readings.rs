@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::gateway::Gateway;
 use super::metrics::SelfView;
+use super::track::Track;
 use crate::cpu::Memory;
 
 /// Readings of the measured time; the backlog also of the time until everything has settled.
@@ -21,9 +23,44 @@ pub(crate) struct Readings {
     pub(crate) damaged_bytes: f64,
     /// Most errors of rules.
     pub(crate) rule_errors: f64,
+    pub(crate) tracks: Tracks,
+}
+
+/// How readings went over time, until everything has settled.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tracks {
+    pub(crate) memory_bytes: Track,
+    pub(crate) cpu_seconds: Track,
+    pub(crate) disk_bytes: Track,
+    /// Items it said it held.
+    pub(crate) held: Track,
+    /// Items it said it had accepted since it was started, summed over pipelines if it counts them so.
+    pub(crate) accepted: Track,
 }
 
 impl Readings {
+    /// One look at the resources of a gateway in the measured time.
+    pub(crate) fn read(&mut self, gateway: &Gateway<'_>) -> anyhow::Result<()> {
+        let memory = gateway.memory()?;
+        self.add_memory(memory);
+        self.follow(gateway, memory)
+    }
+
+    /// The same when the load is over: for the averages it does not count.
+    pub(crate) fn read_settling(&mut self, gateway: &Gateway<'_>) -> anyhow::Result<()> {
+        let memory = gateway.memory()?;
+        self.follow(gateway, memory)
+    }
+
+    fn follow(&mut self, gateway: &Gateway<'_>, memory: Memory) -> anyhow::Result<()> {
+        let disk = gateway.disk_bytes()?;
+        self.note_disk(disk);
+        self.tracks.memory_bytes.push(memory.now as f64);
+        self.tracks.cpu_seconds.push(gateway.cpu_seconds()?);
+        self.tracks.disk_bytes.push(disk as f64);
+        Ok(())
+    }
+
     /// Memory in the measured time.
     pub(crate) fn add_memory(&mut self, memory: Memory) {
         self.memory_bytes.push(memory.now);
@@ -40,8 +77,11 @@ impl Readings {
         self.disk_peak_bytes = self.disk_peak_bytes.max(bytes);
     }
 
-    /// What the gateway admits.
-    pub(crate) fn note_faults(&mut self, view: &SelfView) {
+    /// What the gateway admits, and what it counts.
+    pub(crate) fn note_view(&mut self, view: &SelfView) {
+        if let Some(accepted) = view.taken.or(view.accepted) {
+            self.tracks.accepted.push(accepted);
+        }
         self.mismatches = self.mismatches.max(view.mismatches.unwrap_or(0.0));
         self.damaged_bytes = self.damaged_bytes.max(view.damaged_bytes.unwrap_or(0.0));
         self.rule_errors = self.rule_errors.max(view.rule_errors.unwrap_or(0.0));
@@ -50,6 +90,7 @@ impl Readings {
     /// What the gateway holds.
     pub(crate) fn note_backlog(&mut self, at: Instant, items: f64) {
         self.backlog.push((at, items));
+        self.tracks.held.push(items);
     }
 
     /// Most items held at a moment when it was read.

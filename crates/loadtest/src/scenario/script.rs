@@ -117,6 +117,12 @@ impl Script {
             None => Load { connections: settings.concurrency, offered: settings.offered },
         }
     }
+
+    /// From when to when its backends are away, in seconds of the measured time.
+    pub(crate) fn away(&self) -> Option<(f64, f64)> {
+        let [gone, back] = self.deeds.as_slice() else { return None };
+        Some((gone.at.as_secs_f64(), back.at.as_secs_f64()))
+    }
 }
 
 /// No faults.
@@ -282,6 +288,8 @@ mod tests {
         let at: Vec<u64> = script.deeds.iter().map(|deed| deed.at.as_secs()).collect();
         assert_eq!(at, [150, 450]);
         assert_eq!(script.deeds[1].faults, HEALTHY);
+        assert_eq!(script.away(), Some((150.0, 450.0)));
+        assert_eq!(published(Test::Traces, Variant::default()).away(), None);
     }
 
     #[test]

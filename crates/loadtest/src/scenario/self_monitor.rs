@@ -4,25 +4,28 @@
 //! to three backends. While all are well, nothing may be told; then one backend fails in the ways in which backends do, and
 //! its pipelines have to be told, and those alone. What is told is read from `/health/pipelines`, as the operator does.
 
+mod report;
+
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+pub(crate) use self::report::rows_of;
+use self::report::{Course, Report, Told};
 use super::backend::Backend;
 use super::children::{Launch, Process};
 use super::config::{Output, Pipelines};
 use super::gateway::Gateway;
+use super::outcome::Outcome;
+use super::readings::Readings;
 use super::script::HEALTHY;
+use super::track::seconds_now;
 use super::trial::choose_ports;
-use super::{LoadtestArgs, Settings, System, http};
-use crate::files;
-use crate::output::printed;
+use super::{Settings, System, http};
 use crate::signal::Signal;
 
 /// Pipelines of each signal, each with a backend that the others of its signal do not have.
@@ -57,57 +60,23 @@ const TROUBLES: [Trouble; 4] = [
     Trouble { name: "no connection", faults: r#"{"outage": ["0s..1000h"]}"#, state: "nothing_delivered" },
 ];
 
-/// What was measured, as `result.json` has it.
-#[derive(Debug, Serialize)]
-struct Report {
-    pipelines: usize,
-    /// For so long all was well.
-    healthy_seconds: f64,
-    /// Times that a pipeline was told of whose backend was well, in the whole test.
-    false_alarms: Vec<String>,
-    troubles: Vec<Told>,
-    /// Of the page with metrics, and how many of them a monitor would read each second if it scraped as the published one does.
-    series: usize,
-    samples_per_second: f64,
-    memory_bytes: u64,
-    memory_peak_bytes: u64,
-    cpu_cores: f64,
-}
-
-/// One trouble, of the three pipelines of a backend.
-#[derive(Debug, Serialize)]
-struct Told {
-    name: &'static str,
-    state: &'static str,
-    /// By pipeline; those that were not told of in time are not there.
-    told_seconds: BTreeMap<String, f64>,
-    over_seconds: BTreeMap<String, f64>,
-}
-
 /// The published self monitor scrapes that often.
 const PUBLISHED_INTERVAL_S: f64 = 30.0;
 
-/// Runs the test; exit code 1 when something was told late, or that is none.
-pub(super) async fn test(args: &LoadtestArgs, system: &System, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let limits = format!("told within {TOLD_WITHIN:?}, over within {OVER_WITHIN:?}");
-    let healthy = settings.duration.as_secs_f64();
-    print(&format!(
-        "{}: self-monitor, {healthy} s all is well, then {} troubles; {limits}\n\n",
-        args.name,
-        TROUBLES.len()
-    ))?;
+/// Runs the test; it fails when something was told late, or that is none.
+pub(super) async fn test(heading: &str, system: &System, settings: &Settings) -> anyhow::Result<Outcome> {
     let mut scene = Scene::start(system, settings).await?;
     let report = scene.play(settings).await?;
+    let course = std::mem::take(&mut scene.course);
     scene.stop().await?;
-    let failures = failures(&report);
-    print(&render(&report))?;
-    for failure in &failures {
-        print(&format!("weir: FAILED: {failure}\n"))?;
-    }
-    if let Some(directory) = &args.output {
-        files::write_json(&directory.join("result.json"), &report)?;
-    }
-    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    report::outcome(heading, &report, &course)
+}
+
+/// What is to happen, in words.
+pub(super) fn heading(name: &str, settings: &Settings) -> String {
+    let limits = format!("told within {TOLD_WITHIN:?}, over within {OVER_WITHIN:?}");
+    let healthy = settings.duration.as_secs_f64();
+    format!("{name}: self-monitor, {healthy} s all is well, then {} troubles; {limits}\n\n", TROUBLES.len())
 }
 
 /// What is told of a pipeline.
@@ -128,6 +97,8 @@ struct Scene<'a> {
     /// What was told of each pipeline last.
     last: BTreeMap<String, String>,
     false_alarms: Vec<String>,
+    readings: Readings,
+    course: Course,
 }
 
 impl<'a> Scene<'a> {
@@ -163,11 +134,14 @@ impl<'a> Scene<'a> {
             generators: generators.into_iter().collect::<anyhow::Result<_>>()?,
             last: BTreeMap::new(),
             false_alarms: Vec::new(),
+            readings: Readings::default(),
+            course: Course::default(),
         })
     }
 
     async fn play(&mut self, settings: &Settings) -> anyhow::Result<Report> {
         sleep(settings.warmup).await;
+        let origin = seconds_now();
         let (began, used) = (Instant::now(), self.gateway.cpu_seconds()?);
         self.is_well(settings.duration).await?;
         let healthy_seconds = began.elapsed().as_secs_f64();
@@ -179,8 +153,11 @@ impl<'a> Scene<'a> {
         for trouble in &TROUBLES {
             // Faults begin at any time between two looks of the monitor.
             self.is_well(REST + Duration::from_millis(fastrand::u64(..5000))).await?;
+            let from = seconds_now() - origin;
             troubles.push(self.suffers(trouble).await?);
+            self.course.troubles.push((trouble.name, from, from + self.course.suffered));
         }
+        self.course.read(&self.readings, origin);
         Ok(Report {
             pipelines: self.last.len(),
             healthy_seconds,
@@ -207,10 +184,12 @@ impl<'a> Scene<'a> {
 
     async fn suffers(&mut self, trouble: &Trouble) -> anyhow::Result<Told> {
         self.backends[SICK].set_faults(trouble.faults).await?;
+        let began = Instant::now();
         let told_seconds = self.until(|state| state == trouble.state).await?;
+        self.course.suffered = began.elapsed().as_secs_f64();
         self.backends[SICK].set_faults(HEALTHY).await?;
         let over_seconds = self.until(|state| state == "healthy").await?;
-        Ok(Told { name: trouble.name, state: trouble.state, told_seconds, over_seconds })
+        Ok(Told { name: trouble.name.to_owned(), state: trouble.state.to_owned(), told_seconds, over_seconds })
     }
 
     /// When each pipeline of the backend that fails was first seen in such a state.
@@ -232,6 +211,7 @@ impl<'a> Scene<'a> {
     /// Looks once. Of pipelines that may not be in trouble, each change to one is noted.
     async fn look(&mut self, may_be: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         self.gateway.check_alive()?;
+        self.readings.read(&self.gateway)?;
         let page = http::get(self.health, "/health/pipelines").await?;
         let page: Vec<Health> = serde_json::from_slice(&page).context("cannot read /health/pipelines")?;
         for Health { pipeline, state } in page {
@@ -241,6 +221,9 @@ impl<'a> Scene<'a> {
                 self.false_alarms.push(format!("{pipeline}: {state}"));
             }
         }
+        let ill = self.last.iter().filter(|(_, state)| *state != "healthy");
+        let (sick, others): (Vec<_>, Vec<_>) = ill.partition(|(pipeline, _)| is_of_sick(pipeline));
+        self.course.note(sick.len(), others.len());
         Ok(())
     }
 
@@ -287,86 +270,9 @@ fn generator(settings: &Settings, directory: &Path, signal: Signal, port: u16) -
     })
 }
 
-/// What broke a promise.
-fn failures(report: &Report) -> Vec<String> {
-    let mut failures: Vec<_> = report.false_alarms.iter().map(|alarm| format!("a false alarm of {alarm}")).collect();
-    for Told { name, told_seconds, over_seconds, .. } in &report.troubles {
-        for (what, seconds, limit) in [("told", told_seconds, TOLD_WITHIN), ("over", over_seconds, OVER_WITHIN)] {
-            let in_time = seconds.values().filter(|seconds| **seconds <= limit.as_secs_f64()).count();
-            if in_time < Signal::ALL.len() {
-                failures.push(format!(
-                    "{name}: of {} pipelines, {in_time} were {what} within {limit:?}",
-                    Signal::ALL.len()
-                ));
-            }
-        }
-    }
-    failures
-}
-
-fn render(report: &Report) -> String {
-    let range = |seconds: &BTreeMap<String, f64>| {
-        let (least, most) =
-            seconds.values().fold((f64::MAX, 0.0_f64), |(least, most), at| (least.min(*at), most.max(*at)));
-        if seconds.is_empty() { "never".to_owned() } else { format!("{least:.1} to {most:.1} s") }
-    };
-    let mut text = format!("{:<34} {:<18} {:>16} {:>16}\n", "backend", "state", "told after", "over after");
-    for Told { name, state, told_seconds, over_seconds } in &report.troubles {
-        text += &format!("{name:<34} {state:<18} {:>16} {:>16}\n", range(told_seconds), range(over_seconds));
-    }
-    let Report { pipelines, healthy_seconds, false_alarms, series, samples_per_second, .. } = report;
-    let [memory, peak] = [report.memory_bytes, report.memory_peak_bytes].map(|bytes| bytes as f64 / 1e6);
-    text += &format!(
-        "\nfalse alarms: {} with {pipelines} pipelines, {healthy_seconds:.0} s of them all well
-the whole gateway: {memory:.1} MB, {peak:.1} MB at most, {:.3} cores; {series} series on its page, {samples_per_second:.1} \
-         samples/s if scraped every 30 s
-published of a self monitor of its own: 15 to 22 samples/s, 200 to 350 series\n",
-        false_alarms.len(),
-        report.cpu_cores,
-    );
-    text
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    printed(io::stdout().lock().write_all(text.as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn report(told: [f64; 3], over: [f64; 3]) -> Report {
-        let by = |seconds: [f64; 3]| {
-            ["traces", "metrics", "logs"]
-                .map(|signal| format!("{signal}/load-test-2"))
-                .into_iter()
-                .zip(seconds)
-                .collect()
-        };
-        let told = Told { name: "400", state: "some_dropped", told_seconds: by(told), over_seconds: by(over) };
-        Report {
-            pipelines: 9,
-            healthy_seconds: 60.0,
-            false_alarms: Vec::new(),
-            troubles: vec![told],
-            series: 300,
-            samples_per_second: 10.0,
-            memory_bytes: 1,
-            memory_peak_bytes: 1,
-            cpu_cores: 0.1,
-        }
-    }
-
-    #[test]
-    fn what_is_late_or_nothing_fails() {
-        assert_eq!(failures(&report([10.0, 20.0, 30.0], [25.0, 30.0, 45.0])), Vec::<String>::new());
-        assert_eq!(failures(&report([10.0, 20.0, 30.1], [25.0, 61.0, 62.0])).len(), 2);
-        let mut wrong = report([1.0; 3], [1.0; 3]);
-        wrong.false_alarms.push("traces/load-test-1: some_dropped".to_owned());
-        wrong.troubles[0].told_seconds.clear();
-        assert_eq!(failures(&wrong).len(), 2);
-        assert!(render(&wrong).contains("never"));
-    }
 
     #[test]
     fn a_pipeline_belongs_to_the_backend_of_its_number() {

@@ -1,9 +1,9 @@
 //! The result as a table for people, in the columns of the published KPI documents and a few more.
 
-use std::fmt::Write;
-
 use super::judgement::{Judgement, Kpis};
 use super::published::Published;
+use crate::report::history::{Entry, Figures};
+use crate::report::{Kind, Row, Table, markdown};
 
 /// Number of columns.
 const COLUMNS: usize = 16;
@@ -31,13 +31,69 @@ const HEADER: [&str; COLUMNS] = [
 pub(crate) fn render(judgements: &[Judgement], pairs: &[(usize, usize)], published: &[Published]) -> String {
     let mut rows = vec![HEADER.map(str::to_owned)];
     rows.extend(judgements.iter().map(system_row));
-    for &(row, base) in pairs {
-        if let (Some(row), Some(base)) = (judgements.get(row), judgements.get(base)) {
-            rows.push(ratio_row(row, base));
+    rows.extend(ratio_rows(judgements, pairs));
+    rows.extend(published.iter().map(published_row));
+    markdown::table(&rows)
+}
+
+/// The same for a report, which also has the rows of an earlier test.
+pub(crate) fn html(
+    judgements: &[Judgement],
+    pairs: &[(usize, usize)],
+    published: &[Published],
+    previous: Option<&Entry>,
+) -> Table {
+    let row = |kind: Kind, cells: [String; COLUMNS]| Row { kind, cells: cells.into() };
+    let measured = judgements.iter().map(|judgement| {
+        let kind = if judgement.failures.is_empty() { Kind::Measured } else { Kind::Failed };
+        row(kind, system_row(judgement))
+    });
+    let context = ratio_rows(judgements, pairs)
+        .chain(previous.into_iter().flat_map(earlier_rows))
+        .chain(published.iter().map(published_row));
+    Table {
+        header: HEADER.map(str::to_owned).into(),
+        rows: measured.chain(context.map(|cells| row(Kind::Context, cells))).collect(),
+        ..Table::default()
+    }
+}
+
+fn ratio_rows(judgements: &[Judgement], pairs: &[(usize, usize)]) -> impl Iterator<Item = [String; COLUMNS]> {
+    pairs.iter().filter_map(|&(row, base)| Some(ratio_row(judgements.get(row)?, judgements.get(base)?)))
+}
+
+/// What the history says of an earlier test.
+fn earlier_rows(entry: &Entry) -> impl Iterator<Item = [String; COLUMNS]> {
+    let when = format!("{}, {}", entry.environment.build(), entry.environment.day());
+    entry.rows.iter().map(move |figures| earlier_row(&when, figures))
+}
+
+fn earlier_row(when: &str, figures: &Figures) -> [String; COLUMNS] {
+    let text = |key: &str| figures.get(key).and_then(|value| value.as_str()).unwrap_or_default();
+    let mut row = HEADER.map(|_| String::new());
+    let part = if text("part").is_empty() { String::new() } else { format!(", {}", text("part")) };
+    row[0] = format!("{} {when}{part}", text("system"));
+    for (column, key, digits) in [
+        (1, "accepted_per_s", 0),
+        (2, "exported_per_s", 0),
+        (4, "memory_mb_avg", 0),
+        (5, "memory_mb_peak", 0),
+        (6, "disk_mb_peak", 0),
+        (7, "cpu_cores", 2),
+        (8, "lost", 0),
+        (9, "pending", 0),
+        (10, "duplicated", 0),
+        (11, "refused", 0),
+        (12, "latency_ms_p50", 1),
+        (13, "latency_ms_p99", 1),
+        (14, "cpu_s_per_million", 2),
+        (15, "wire_bytes_per_item", 1),
+    ] {
+        if let Some(value) = figures.get(key).and_then(|value| value.as_f64()) {
+            row[column] = format!("{value:.digits$}");
         }
     }
-    rows.extend(published.iter().map(published_row));
-    layout(&rows)
+    row
 }
 
 fn system_row(judgement: &Judgement) -> [String; COLUMNS] {
@@ -123,28 +179,6 @@ fn published_row(published: &Published) -> [String; COLUMNS] {
     row
 }
 
-/// Aligns the first column left and numbers right, as a Markdown table.
-fn layout(rows: &[[String; COLUMNS]]) -> String {
-    let widths: Vec<usize> =
-        (0..HEADER.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let mut out = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            // Writing to a String cannot fail.
-            let _ = if column == 0 { write!(out, "| {cell:<width$} ") } else { write!(out, "| {cell:>width$} ") };
-        }
-        out.push_str("|\n");
-        if index == 0 {
-            for (column, &width) in widths.iter().enumerate() {
-                let end = if column == 0 { "-" } else { ":" };
-                let _ = write!(out, "|-{}{end}", "-".repeat(width));
-            }
-            out.push_str("|\n");
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::script::Variant;
@@ -201,6 +235,7 @@ mod tests {
     fn result_json_has_exactly_the_agreed_keys() {
         let mut kpis = judgement("weir", 1.0).kpis;
         let value = serde_json::to_value(&kpis).unwrap();
+        kpis.part = Some("alone".to_owned());
         kpis.leaked = Some(1);
         kpis.drain_s = Some(1.0);
         kpis.kills = Some(1);
@@ -209,7 +244,7 @@ mod tests {
         kpis.lines = Some(LineKpis::default());
         kpis.pages = Some(PageKpis::default());
         let everything = serde_json::to_value(&kpis).unwrap();
-        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 17);
+        assert_eq!(everything.as_object().unwrap().len(), value.as_object().unwrap().len() + 18);
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         let mut agreed = [

@@ -11,12 +11,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::backend::{self, Backend, SinkPorts};
 use super::children::{Launch, Process, free_ports};
 use super::config::{Annotation, Pipelines, Ports, batch_size};
+use super::course::Window;
 use super::director::{Director, Kills};
 use super::gateway::{Gateway, Place};
 use super::metrics::SelfView;
 use super::readings::{Readings, held};
 use super::script::Script;
 use super::settle::Settling;
+use super::track::seconds_now;
 use super::{Settings, System, progress};
 use crate::cpu::{self, CoreTime};
 use crate::files;
@@ -48,6 +50,7 @@ pub(crate) struct Trial {
     pub(crate) warmup: LoadReport,
     pub(crate) load: LoadReport,
     pub(crate) sinks: Vec<SinkReport>,
+    pub(crate) window: Window,
     pub(crate) before: Snapshot,
     pub(crate) after: Snapshot,
     pub(crate) readings: Readings,
@@ -105,8 +108,10 @@ pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<
     }
     running.readings = Readings::default();
     let before = running.snapshot().await?;
+    let began = seconds_now();
     let mut director = Director::new(part.script, Instant::now());
     let load = running.run_load("generator", MEASURED_FIRST_ID, settings.duration, &mut director).await?;
+    let window = Window { began, ended: seconds_now() };
     let kills = director.finish(&mut running.gateway).await?;
     let after = running.snapshot().await?;
     if part.script.mended {
@@ -118,7 +123,7 @@ pub(crate) async fn run(part: &Part<'_>, settings: &Settings) -> anyhow::Result<
     let settled = Settled { mended_at: director.mended_at(), held, ..settled };
     let readings = std::mem::take(&mut running.readings);
     let (stop_error, sinks) = running.stop().await?;
-    Ok(Trial { warmup, load, sinks, before, after, readings, kills, settled, missing, stop_error })
+    Ok(Trial { warmup, load, sinks, window, before, after, readings, kills, settled, missing, stop_error })
 }
 
 /// What the system owes to each sink: every id that was acknowledged and that no filter is to drop.
@@ -182,8 +187,7 @@ impl<'a> RunningTrial<'a> {
                 }
                 _ = ticks.tick() => {
                     self.gateway.check_alive()?;
-                    self.readings.add_memory(self.gateway.memory()?);
-                    self.readings.note_disk(self.gateway.disk_bytes()?);
+                    self.readings.read(&self.gateway)?;
                     if count % scrape_every == 0 {
                         self.scrape(name, started.elapsed()).await;
                     }
@@ -225,7 +229,7 @@ impl<'a> RunningTrial<'a> {
     async fn scrape(&mut self, phase: &str, elapsed: Duration) -> Option<SelfView> {
         let view = self.gateway.view().await.ok()?;
         self.readings.queue_size.extend(view.queue_size);
-        self.readings.note_faults(&view);
+        self.readings.note_view(&view);
         self.readings.note_backlog(Instant::now(), self.held(&view));
         let name = &self.part.system.name;
         progress::show(name, phase, elapsed, &view, self.readings.memory_bytes.last().copied());
@@ -266,7 +270,7 @@ impl<'a> RunningTrial<'a> {
         let self_view = loop {
             let now = ticks.tick().await;
             self.gateway.check_alive()?;
-            self.readings.note_disk(self.gateway.disk_bytes()?);
+            self.readings.read_settling(&self.gateway)?;
             let arrived = self.arrived().await?;
             let view = self.scrape("settling", started.elapsed()).await;
             let total = arrived.iter().sum();

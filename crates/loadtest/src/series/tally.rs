@@ -18,8 +18,9 @@ pub(crate) struct PageTally {
 }
 
 impl PageTally {
-    /// Books what a request brought.
-    pub(crate) fn add(&mut self, points: &[Finding]) {
+    /// Books what a request brought; says how many samples are new.
+    pub(crate) fn add(&mut self, points: &[Finding]) -> u64 {
+        let before = self.samples;
         // Points of a scrape come together: it is looked up once for all of them.
         for points in points.chunk_by(|a, b| scrape_of(a) == scrape_of(b)) {
             match scrape_of(&points[0]) {
@@ -27,6 +28,7 @@ impl PageTally {
                 None => points.iter().for_each(|point| self.add_other(*point)),
             }
         }
+        self.samples - before
     }
 
     fn add_samples(&mut self, scrape: (u32, u64), points: &[Finding]) {

@@ -13,6 +13,7 @@ use crate::runtime::unix_nanos;
 use crate::scan::Scan;
 use crate::series::{PageReport, PageTally};
 use crate::signal::Signal;
+use crate::timeline::{Interval, Timeline};
 
 /// The sink's books; a request is recorded in one step or not at all.
 #[derive(Debug, Default)]
@@ -47,6 +48,7 @@ struct Books {
     without_text: u64,
     refused: BTreeMap<String, u64>,
     latencies: Latencies,
+    timeline: Timeline,
     lines: LineTally,
     pages: PageTally,
 }
@@ -68,6 +70,7 @@ impl Default for Books {
             without_text: 0,
             refused: BTreeMap::new(),
             latencies: Latencies::default(),
+            timeline: Timeline::default(),
             lines: LineTally::default(),
             pages: PageTally::default(),
         }
@@ -108,6 +111,10 @@ pub struct SinkReport {
     /// Time from when an item was made to its arrival, one observation per request and time: of spans their start, of points
     /// and records their time.
     pub latency_ms: LatencySummary,
+    /// Different items that arrived and their latencies, second by second, when ids were asked for. Where lines or samples
+    /// are looked for, these are the items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Interval>,
     /// Recorded ids of each signal as inclusive ranges, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<BTreeMap<Signal, Vec<(u64, u64)>>>,
@@ -170,15 +177,19 @@ impl Ledger {
         books.partial_rejected += envelope.partial_rejected;
         books.without_text += u64::from(envelope.lacks_text);
         let ids = books.ids.entry(signal).or_default();
+        let mut with_new_id = 0;
         for run in &scan.runs {
             let length = run.end() - run.start() + 1;
             let new = ids.insert(run.clone());
             books.duplicates += length - new;
+            with_new_id += new;
         }
-        books.lines.add(&scan.lines);
-        books.pages.add(&scan.samples);
+        let found = books.lines.add(&scan.lines) + books.pages.add(&scan.samples);
+        books.timeline.record(now, if self.wants == Wants::default() { with_new_id } else { found });
         for (time, _) in &scan.times {
-            books.latencies.record(now.saturating_sub(*time), 1);
+            let latency = now.saturating_sub(*time);
+            books.latencies.record(latency, 1);
+            books.timeline.record_latency(latency);
         }
     }
 
@@ -216,6 +227,7 @@ impl Ledger {
             without_text: books.without_text,
             refused: books.refused.clone(),
             latency_ms: books.latencies.summary(),
+            timeline: if with_ids { books.timeline.intervals() } else { Vec::new() },
             ids: with_ids.then(|| books.ids.iter().map(|(signal, ids)| (*signal, ids.ranges())).collect()),
             log_lines: self.wants.lines.then(|| books.lines.report(with_ids)),
             scraped: self.wants.pages.then(|| books.pages.report(with_ids)),

@@ -19,12 +19,14 @@ async fn loadtest(arguments: &[&str]) -> Vec<Value> {
 /// Runs a load test and returns its result.
 async fn result(arguments: &[&str]) -> Value {
     let directory = TempDir::new().unwrap();
-    let output = directory.path().display().to_string();
+    // The history goes beside the results.
+    let results = directory.path().join("results");
+    let output = results.display().to_string();
     let all = [&["loadtest", "-d", "1", "--warmup", "0", "-o", &output], arguments].concat();
     let ended = command(&all).output().await.unwrap();
     let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{arguments:?}: {text}");
-    let result = std::fs::read(directory.path().join("result.json")).unwrap();
+    let result = std::fs::read(results.join("result.json")).unwrap();
     serde_json::from_slice(&result).unwrap()
 }
 

@@ -64,6 +64,8 @@ mod limits;
 #[cfg(test)]
 mod loadtest;
 #[cfg(test)]
+mod loadtest_reports;
+#[cfg(test)]
 mod losses;
 #[cfg(test)]
 mod names;

@@ -20,6 +20,9 @@ pub struct Kpis {
     pub system: String,
     /// `traces`, with what was done to it behind a dash.
     pub scenario: String,
+    /// Which of several runs of the scenario: workers and replicas of the matrix, or who is beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Measured time.
     pub duration_s: f64,
     /// Items acknowledged in the measured time.
@@ -112,6 +115,7 @@ impl Seen<'_> {
         Kpis {
             system: part.system.name.clone(),
             scenario: part.script.name.clone(),
+            part: part.script.part.clone(),
             queue_size: average(&readings.queue_size),
             backlog_peak: readings.backlog_peak(),
             memory_mb_avg: average(&memory) / MIB,
@@ -139,7 +143,7 @@ fn wire_bytes_per_item<'a>(sinks: impl Iterator<Item = &'a SinkReport>) -> f64 {
 }
 
 /// Those of `values`, one for each backend, that rates and latencies are about.
-pub(super) fn of_subject<'a, T>(part: &Part<'_>, values: &'a [T]) -> impl Iterator<Item = &'a T> {
+pub(super) fn of_subject<'a, T>(part: &Part<'_>, values: &'a [T]) -> impl Iterator<Item = &'a T> + Clone {
     let subject = part.script.subject;
     values.iter().enumerate().filter(move |(index, _)| subject.is_none_or(|subject| subject == *index)).map(|(_, v)| v)
 }

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::super::log_agent::{AgentTrial, Measured};
 use super::super::trial::Part;
 use super::super::{Settings, SystemKind};
-use super::{Judgement, Kpis, Seen, admissions, backlog_fact, disk_fact, kill_fact, label, memory_failure};
+use super::checks::{self, Check};
+use super::{Course, Judgement, Kpis, Seen, backlog_fact, disk_fact, kill_fact, label, of_subject};
 use crate::load::log_files::{LinesJudgement, judge as judge_lines};
 
 /// What `result.json` says of lines beside what it says of everything.
@@ -34,17 +35,21 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &AgentTrial) ->
         .map(|sink| judge_lines(&trial.manifest, sink.log_lines.as_ref().unwrap_or(&Default::default())))
         .collect();
     let kpis = kpis(part, trial, &judgements);
-    let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
+    let mut checks = vec![checks::of_end(trial.stop_error.as_ref())];
     if part.system.kind == SystemKind::Weir {
-        failures.extend(broken_promises(settings, trial, &kpis, &judgements));
+        checks.extend(promises(settings, trial, &kpis, &judgements));
+        checks.extend(checks::of_weir_itself(settings, &kpis, &trial.readings));
     }
+    let course = Course::of(trial.window, &trial.readings, None, of_subject(part, &trial.sinks));
     Judgement {
         label: label(part),
         refused_without_hint: 0,
         accepted_bytes: input_bytes(trial),
         facts: facts(settings, trial, &kpis, &judgements),
         warnings: doubts(settings, trial),
-        failures,
+        failures: checks::failures(&checks),
+        checks,
+        course: Course { away: part.script.away(), ..course },
         kpis,
     }
 }
@@ -88,40 +93,45 @@ fn kpis(part: &Part<'_>, trial: &AgentTrial, judgements: &[LinesJudgement]) -> K
 }
 
 /// Lines in files are what a client is not: nobody sends them again, so each that could be read has to arrive.
-fn broken_promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgements: &[LinesJudgement]) -> Vec<String> {
-    let mut failures = Vec::new();
+fn promises(settings: &Settings, trial: &AgentTrial, kpis: &Kpis, judgements: &[LinesJudgement]) -> Vec<Check> {
+    let Kpis { accepted, lost, pending, .. } = kpis;
     let waited = settings.settle.as_secs_f64();
-    if kpis.lost > 0 {
-        let (lost, example) = (kpis.lost, worst(judgements));
-        let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
-        failures.push(format!("{lost} lines are lost, it says it gave up {given_up:.0} records{example}"));
-    }
-    if kpis.pending > 0 {
-        let pending = kpis.pending;
-        failures.push(format!("{pending} lines were still held {waited} s after the last one: use a longer --settle"));
-    }
-    if let Some(damaged @ 1..) = kpis.lines.as_ref().map(|lines| lines.damaged) {
-        failures.push(format!("{damaged} records are not whole lines: cut, or put together wrongly"));
-    }
+    let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
+    let losses = (*lost > 0)
+        .then(|| format!("{lost} lines are lost, it says it gave up {given_up:.0} records{}", worst(judgements)));
+    let held = (*pending > 0)
+        .then(|| format!("{pending} lines were still held {waited} s after the last one: use a longer --settle"));
+    let mut checks = vec![
+        Check::new("every line that is in a file arrives", format!("{lost} lost of {accepted} written"), losses),
+        Check::new(
+            format!("nothing is held any more {waited} s after the last line"),
+            format!("{pending} pending, settled after {:.1} s", kpis.settle_s),
+            held,
+        ),
+    ];
+    checks.extend(of_records(trial, kpis, judgements));
+    checks
+}
+
+/// A record is a line that somebody wrote, and a whole one.
+fn of_records(trial: &AgentTrial, kpis: &Kpis, judgements: &[LinesJudgement]) -> [Check; 3] {
+    let LineKpis { damaged, deleted_unread: unread, .. } = kpis.lines.clone().unwrap_or_default();
+    let written = kpis.accepted;
+    let cut = (damaged > 0).then(|| format!("{damaged} records are not whole lines: cut, or put together wrongly"));
     // Files may be deleted before anybody could read them, but not most of them, unless the agent was away.
-    let unread = kpis.lines.as_ref().map_or(0, |lines| lines.deleted_unread);
-    if trial.kills.is_none() && unread > kpis.accepted / 2 {
-        let written = kpis.accepted;
-        failures.push(format!("{unread} of {written} lines were deleted unread: more than half"));
-    }
+    let most = trial.kills.is_none() && unread > written / 2;
+    let most = most.then(|| format!("{unread} of {written} lines were deleted unread: more than half"));
     let foreign: u64 = judgements.iter().map(|judgement| judgement.foreign).sum();
-    if foreign > 0 {
-        failures.push(format!("{foreign} lines arrived that nobody wrote"));
-    }
+    let strange = (foreign > 0).then(|| format!("{foreign} lines arrived that nobody wrote"));
     // Where files were deleted unread, these are the ends of lines that began in them.
     let unmarked: u64 =
         judgements.iter().filter(|judgement| judgement.deleted == 0).map(|judgement| judgement.unmarked).sum();
-    if unmarked > 0 {
-        failures.push(format!("{unmarked} records are no lines, or parts that were not joined"));
-    }
-    failures.extend(memory_failure(settings, kpis));
-    failures.extend(admissions(&trial.readings));
-    failures
+    let parts = (unmarked > 0).then(|| format!("{unmarked} records are no lines, or parts that were not joined"));
+    [
+        Check::new("no record is cut or put together wrongly", format!("{damaged} damaged"), cut),
+        Check::new("most lines are read before their files are deleted", format!("{unread} deleted unread"), most),
+        Check::new("every record is a line that was written", "", strange.into_iter().chain(parts)),
+    ]
 }
 
 /// Where most lines are lost.

@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::super::metric_agent::{Measured, ScrapeTrial};
 use super::super::trial::Part;
 use super::super::{Settings, SystemKind};
-use super::{Judgement, Kpis, MIB, Seen, admissions, backlog_fact, disk_fact, label, memory_failure};
+use super::checks::{self, Check};
+use super::{Course, Judgement, Kpis, MIB, Seen, backlog_fact, disk_fact, label, of_subject};
 use crate::ids::IdSet;
 use crate::load::scrape_targets::PagesReport;
 use crate::series::PageReport;
@@ -57,17 +58,21 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &ScrapeTrial) -
     let reported = |sink: &SinkReport| sink.scraped.clone().unwrap_or_default();
     let compared: Vec<Compared> = trial.sinks.iter().map(|sink| compare(&trial.served, &reported(sink))).collect();
     let kpis = kpis(part, trial, &compared);
-    let mut failures: Vec<String> = trial.stop_error.iter().cloned().collect();
+    let mut checks = vec![checks::of_end(trial.stop_error.as_ref())];
     if part.system.kind == SystemKind::Weir {
-        failures.extend(broken_promises(settings, trial, &kpis));
+        checks.extend(promises(settings, trial, &kpis));
+        checks.extend(checks::of_weir_itself(settings, &kpis, &trial.readings));
     }
+    let course = Course::of(trial.window, &trial.readings, None, of_subject(part, &trial.sinks));
     Judgement {
         label: label(part),
         refused_without_hint: 0,
         accepted_bytes: page_bytes(trial),
         facts: facts(settings, trial, &kpis, &compared),
         warnings: doubts(settings, trial),
-        failures,
+        failures: checks::failures(&checks),
+        checks,
+        course: Course { away: part.script.away(), ..course },
         kpis,
     }
 }
@@ -151,29 +156,27 @@ fn median(values: &[u64]) -> f64 {
 }
 
 /// A page is read once, and nobody asks a target for it again.
-fn broken_promises(settings: &Settings, trial: &ScrapeTrial, kpis: &Kpis) -> Vec<String> {
-    let mut failures = Vec::new();
+fn promises(settings: &Settings, trial: &ScrapeTrial, kpis: &Kpis) -> Vec<Check> {
     let pages = kpis.pages.clone().unwrap_or_default();
-    let mut broken = |count: u64, what: &str| {
-        if count > 0 {
-            failures.push(format!("{count} {what}"));
-        }
+    let none = |promise: &str, count: u64, broken: &str| {
+        Check::new(promise, count.to_string(), (count > 0).then(|| format!("{count} {broken}")))
     };
-    broken(pages.scrapes_lost, "pages that it read to the end are lost, or were held to the end");
-    broken(pages.scrapes_torn, "pages arrived in part");
-    broken(pages.damaged, "samples are not what stood on a page");
-    broken(kpis.duplicated, "samples arrived twice");
-    if kpis.pending > 0 {
-        let waited = settings.settle.as_secs_f64();
-        failures.push(format!("{} points were still held after {waited} s: use a longer --settle", kpis.pending));
-    }
-    let idle = trial.served.targets.iter().filter(|target| IdSet::from_ranges(&target.whole).is_empty()).count();
-    if idle > 0 && trial.served.refused + trial.served.hung == 0 {
-        failures.push(format!("{idle} of {} targets were never scraped", trial.served.targets.len()));
-    }
-    failures.extend(memory_failure(settings, kpis));
-    failures.extend(admissions(&trial.readings));
-    failures
+    let waited = settings.settle.as_secs_f64();
+    let held = (kpis.pending > 0)
+        .then(|| format!("{} points were still held after {waited} s: use a longer --settle", kpis.pending));
+    let targets = &trial.served.targets;
+    let idle = targets.iter().filter(|target| IdSet::from_ranges(&target.whole).is_empty()).count();
+    let unasked = (idle > 0 && trial.served.refused + trial.served.hung == 0)
+        .then(|| format!("{idle} of {} targets were never scraped", targets.len()));
+    let lost = "pages that it read to the end are lost, or were held to the end";
+    vec![
+        none("no page that it read to the end is lost", pages.scrapes_lost, lost),
+        none("no page arrives in part", pages.scrapes_torn, "pages arrived in part"),
+        none("every sample is what stood on a page", pages.damaged, "samples are not what stood on a page"),
+        none("no sample arrives twice", kpis.duplicated, "samples arrived twice"),
+        Check::new(format!("nothing is held any more after {waited} s"), format!("{} pending", kpis.pending), held),
+        Check::new("every target is scraped", format!("{} pages of {}", pages.scrapes, targets.len()), unasked),
+    ]
 }
 
 /// Whether the judge limited the figures.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::super::course::Window;
 use super::super::director::Kills;
+use super::super::readings::Readings;
 use super::super::script::{self, KillPlan, Script, Variant};
 use super::super::trial::{Settled, Snapshot};
 use super::super::{Output, System, SystemKind};
@@ -90,6 +92,7 @@ fn trial(acked: &[(u64, u64)], sinks: Vec<SinkReport>) -> Trial {
         warmup: LoadReport::default(),
         load: load(acked),
         sinks,
+        window: Window::default(),
         before,
         after,
         readings: Readings {

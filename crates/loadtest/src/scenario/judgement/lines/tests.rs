@@ -6,6 +6,7 @@ use super::super::super::script::{self, Variant};
 use super::super::super::{System, Test};
 use super::super::tests::settings;
 use super::*;
+use crate::scenario::course::Window;
 use crate::scenario::readings::Readings;
 use crate::scenario::trial::Settled;
 use crate::sink::SinkReport;
@@ -34,6 +35,7 @@ fn judged_without(deleted: u64, seen: &[(u64, u64)], held: f64) -> Judgement {
     let trial = AgentTrial {
         manifest: serde_json::from_value(manifest).unwrap(),
         sinks: vec![SinkReport { log_lines: Some(serde_json::from_value(lines).unwrap()), ..SinkReport::default() }],
+        window: Window::default(),
         measured: Measured {
             seconds: 2.0,
             arrived: received,

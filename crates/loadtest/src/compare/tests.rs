@@ -1,0 +1,79 @@
+//! Comparisons of made-up runs.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::report::Environment;
+use crate::report::environment::Machine;
+
+fn run(rows: Value) -> Run {
+    let rows = rows.as_array().unwrap().iter().map(|row| row.as_object().cloned().unwrap()).collect();
+    Run { source: "made up".to_owned(), environment: None, rows }
+}
+
+fn traces(accepted_per_s: f64, memory: f64) -> Run {
+    run(json!([{"system": "weir", "scenario": "traces", "accepted_per_s": accepted_per_s, "memory_mb_peak": memory,
+        "cpu_cores": 1.0, "lost": 0}]))
+}
+
+fn verdicts(base: &[Run], new: &[Run]) -> Vec<(String, Verdict)> {
+    compare(base, new, 0.1).rows.into_iter().map(|row| (row.figure, row.verdict)).collect()
+}
+
+#[test]
+fn better_and_worse_depend_on_the_figure() {
+    let verdicts = verdicts(&[traces(1000.0, 100.0)], &[traces(1500.0, 130.0)]);
+    let expected = [
+        ("accepted_per_s", Verdict::Better),
+        ("cpu_cores", Verdict::Noise),
+        ("memory_mb_peak", Verdict::Worse),
+        ("lost", Verdict::Noise),
+    ];
+    assert_eq!(verdicts, expected.map(|(figure, verdict)| (figure.to_owned(), verdict)));
+}
+
+#[test]
+fn repeated_runs_say_what_is_noise() {
+    let steady = [traces(1000.0, 100.0), traces(1001.0, 100.0), traces(999.0, 100.0)];
+    let slower = [traces(970.0, 100.0), traces(971.0, 100.0), traces(969.0, 100.0)];
+    assert_eq!(verdicts(&steady, &slower)[0].1, Verdict::Worse, "three percent, and steadily so");
+    assert_eq!(verdicts(&steady[..1], &slower[..1])[0].1, Verdict::Noise, "of one run nobody knows");
+    let comparison = compare(&steady, &slower, 0.1);
+    assert!(!present::text(&comparison, 10).contains("taken for noise"));
+    assert!(present::text(&compare(&steady[..1], &slower[..1], 0.1), 10).contains("10 % are taken for noise"));
+}
+
+#[test]
+fn systems_and_parts_are_compared_with_themselves() {
+    let matrix = |rate: f64| {
+        run(json!([
+            {"system": "weir", "scenario": "logs-otel-matrix", "part": "1 x 1", "accepted_per_s": rate},
+            {"system": "weir", "scenario": "logs-otel-matrix", "part": "5 x 1", "accepted_per_s": 5.0 * rate},
+        ]))
+    };
+    let other = run(json!([{"system": "otelcol", "scenario": "traces", "accepted_per_s": 1.0}]));
+    let comparison = compare(&[matrix(10.0), other], &[matrix(20.0)], 0.1);
+    let seen: Vec<(&str, f64)> =
+        comparison.rows.iter().map(|row| (row.system.as_str(), row.ratio.value.round())).collect();
+    assert_eq!(seen, [("weir, 1 x 1", 2.0), ("weir, 5 x 1", 2.0)]);
+    assert_eq!(comparison.only_in_base, ["traces, otelcol"]);
+}
+
+#[test]
+fn different_machines_are_a_doubt() {
+    let on = |cpu: &str| {
+        let machine = Machine { cpu: cpu.to_owned(), ..Machine::default() };
+        Run { environment: Some(Environment { machine, ..Environment::default() }), ..traces(1.0, 1.0) }
+    };
+    assert_eq!(compare(&[on("fast")], &[on("fast")], 0.1).doubts, Vec::<String>::new());
+    assert!(compare(&[on("fast")], &[on("slow")], 0.1).doubts[0].contains("fast"));
+}
+
+#[test]
+fn json_has_no_infinity() {
+    let lossy = run(json!([{"system": "weir", "scenario": "traces", "lost": 3}]));
+    let value = serde_json::to_value(compare(&[traces(1.0, 1.0)], &[lossy], 0.1)).unwrap();
+    let row = &value["rows"][0];
+    assert_eq!((&row["figure"], &row["ratio"], &row["verdict"]), (&json!("lost"), &Value::Null, &json!("worse")));
+    assert_eq!(row["new"], json!({"mean": 3.0, "runs": [3.0]}));
+}
