@@ -79,7 +79,7 @@ fn it_gets_a_finalizer_and_is_kept_while_there_are_pipelines() {
     );
     cluster.picture.pods.clear();
     let decision = cluster.decide();
-    let is_removed = |key: &ObjectKey| key.to_string() == "ClusterRole telemetry-otlp-gateway";
+    let is_removed = |key: &crate::operator::object::ObjectKey| key.to_string() == "ClusterRole telemetry-otlp-gateway";
     assert!(decision.delete.iter().any(is_removed), "{:?}", decision.delete);
     assert_eq!(decision.finalizers.map(|(_, finalizers)| finalizers), Some(json!([])));
     assert!(decision.statuses.is_empty(), "it is gone in a moment");
