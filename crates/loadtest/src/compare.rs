@@ -249,17 +249,29 @@ fn verdict(Ratio { low, high, .. }: Ratio, better: Better) -> Verdict {
     }
 }
 
-/// Figures of different machines say less.
+/// Figures of different machines say less, and those of different loads are other figures.
 fn doubts(base: &[Run], new: &[Run]) -> Vec<String> {
-    let mut machines: Vec<String> = Vec::new();
-    for environment in base.iter().chain(new).filter_map(|run| run.environment.as_ref()) {
-        let machine = environment.machine.describe();
-        if !machines.contains(&machine) {
-            machines.push(machine);
+    let runs = || base.iter().chain(new).filter_map(|run| Some((run, run.environment.as_ref()?)));
+    let machines = different(runs().map(|(_, environment)| environment.machine.describe()));
+    let machines = (machines.len() > 1).then(|| format!("measured on different machines: {}", machines.join(" / ")));
+    let scenarios = different(runs().filter_map(|(run, _)| Some(subject(run.rows.first()?).0)));
+    let loads = scenarios.into_iter().filter_map(|scenario| {
+        let of_scenario = runs().filter(|(run, _)| run.rows.first().is_some_and(|row| subject(row).0 == scenario));
+        let loads = different(of_scenario.map(|(_, environment)| environment.load.clone()));
+        (loads.len() > 1).then(|| format!("{scenario} was measured with different loads: {}", loads.join(" / ")))
+    });
+    machines.into_iter().chain(loads).collect()
+}
+
+/// Each text once.
+fn different(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut different: Vec<String> = Vec::new();
+    for text in texts {
+        if !different.contains(&text) {
+            different.push(text);
         }
     }
-    let differ = machines.len() > 1;
-    differ.then(|| format!("measured on different machines: {}", machines.join("; "))).into_iter().collect()
+    different
 }
 
 #[cfg(test)]

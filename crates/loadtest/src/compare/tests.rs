@@ -60,13 +60,22 @@ fn systems_and_parts_are_compared_with_themselves() {
 }
 
 #[test]
-fn different_machines_are_a_doubt() {
+fn different_machines_and_loads_are_doubts() {
     let on = |cpu: &str| {
         let machine = Machine { cpu: cpu.to_owned(), ..Machine::default() };
         Run { environment: Some(Environment { machine, ..Environment::default() }), ..traces(1.0, 1.0) }
     };
     assert_eq!(compare(&[on("fast")], &[on("fast")], 0.1).doubts, Vec::<String>::new());
     assert!(compare(&[on("fast")], &[on("slow")], 0.1).doubts[0].contains("fast"));
+    let of = |load: &str| Run {
+        environment: Some(Environment { load: load.to_owned(), ..Environment::default() }),
+        ..traces(1.0, 1.0)
+    };
+    assert_eq!(compare(&[of("1/s")], &[of("1/s")], 0.1).doubts, Vec::<String>::new());
+    assert_eq!(
+        compare(&[of("1/s")], &[of("2/s")], 0.1).doubts,
+        ["traces was measured with different loads: 1/s / 2/s"]
+    );
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Environment {
     pub(crate) started: String,
     /// How long it took, the time to settle included.
     pub(crate) seconds: f64,
+    /// What was offered, and what both systems did to it: figures of another load are others.
+    pub(crate) load: String,
     /// Of the Weir that was tested.
     pub(crate) version: String,
     /// The commit it was built from, where that is known.

@@ -93,9 +93,13 @@ fn parse(line: &str) -> anyhow::Result<Entry> {
     Ok(entry)
 }
 
-/// What to compare a test with: the latest one of the same scenario that another version made, or else the latest one.
+/// What to compare a test with: the latest one of the same scenario and load that another version made, or else the latest
+/// one.
 pub(crate) fn previous<'a>(entries: &'a [Entry], scenario: &str, environment: &Environment) -> Option<&'a Entry> {
-    let same = || entries.iter().rev().filter(|entry| entry.scenario == scenario && !entry.rows.is_empty());
+    let is_same = |entry: &&Entry| {
+        entry.scenario == scenario && entry.environment.load == environment.load && !entry.rows.is_empty()
+    };
+    let same = || entries.iter().rev().filter(is_same);
     let build = environment.build();
     same().find(|entry| entry.environment.build() != build).or_else(|| same().next())
 }
@@ -166,5 +170,7 @@ mod tests {
         assert_eq!(version("traces", "0.3.0"), Some("0.2.0"));
         assert_eq!(version("metrics", "0.1.0"), Some("0.1.0"));
         assert_eq!(version("logs-otel", "0.1.0"), None);
+        let harder = Environment { load: "more".to_owned(), ..environment("0.3.0") };
+        assert_eq!(previous(&entries, "traces", &harder), None, "of another load");
     }
 }

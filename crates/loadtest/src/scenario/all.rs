@@ -78,6 +78,7 @@ pub struct AllArgs {
 struct Ended {
     test: Test,
     scenario: String,
+    load: String,
     seconds: f64,
     outcome: Outcome,
 }
@@ -248,15 +249,22 @@ impl Session<'_> {
     async fn conduct(&self, test: &Prepared, environment: &Environment) -> anyhow::Result<Ended> {
         let began = Instant::now();
         let started = Environment::begin(self.here.machine.clone()).started;
-        let outcome = test.conduct(environment, &self.earlier).await;
+        let environment = Environment { started, load: test.load(), ..environment.clone() };
+        let outcome = test.conduct(&environment, &self.earlier).await;
         let outcome = outcome.unwrap_or_else(|error| failed(test, error));
         let seconds = began.elapsed().as_secs_f64();
-        let environment = Environment { started, seconds, ..environment.clone() };
+        let environment = Environment { seconds, ..environment };
         outcome.write(&test.settings.directory, &self.args.name, &environment)?;
         if outcome.result.is_some() {
             self.history.append(&outcome.entry(&self.args.name, &environment))?;
         }
-        Ok(Ended { test: test.args.test, scenario: test.scenario().to_owned(), seconds, outcome })
+        Ok(Ended {
+            test: test.args.test,
+            scenario: test.scenario().to_owned(),
+            load: environment.load,
+            seconds,
+            outcome,
+        })
     }
 
     fn write_report(&self, ended: &[Ended], environment: &Environment) -> anyhow::Result<()> {

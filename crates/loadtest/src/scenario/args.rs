@@ -38,6 +38,8 @@ Examples:
   weir loadtest -t traces --scenario outage -d 10m
   weir loadtest -t traces --scenario sick-neighbour
   weir loadtest -t traces --scenario crash -d 20m --kill-every 1s
+  weir loadtest all -d 60 -o results/0.2.0
+  weir loadtest compare results/0.1.0 results/0.2.0
 
 Exit code 1: Weir lost an item or broke another promise. What a peer does is no failure.";
 

@@ -73,7 +73,20 @@ impl Prepared {
     pub(crate) async fn environment(&self, here: &Here) -> Environment {
         let peers: Vec<(&str, &Path)> =
             self.args.peers.iter().map(|peer| (peer.name(), peer.program.as_path())).collect();
-        Environment::begin(here.machine.clone()).of(self.args.weir.as_deref(), &peers).await
+        let environment = Environment { load: self.load(), ..Environment::begin(here.machine.clone()) };
+        environment.of(self.args.weir.as_deref(), &peers).await
+    }
+
+    /// What tests have to have in common for their figures to be compared.
+    pub(crate) fn load(&self) -> String {
+        let Settings { processing, compression, memory_bytes, .. } = &self.settings;
+        let (load, shape) = load(&self.scripts, &self.settings);
+        format!(
+            "{load}; {shape}; processing: {}; compression: {}; memory {} MiB",
+            processing.describe(),
+            compression.name().unwrap_or("none"),
+            memory_bytes >> 20,
+        )
     }
 
     /// Runs it. What was measured is there even when another system failed.
@@ -211,14 +224,19 @@ fn settings(args: &LoadtestArgs, here: &Here, directory: PathBuf) -> anyhow::Res
     })
 }
 
-fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings, is_published: bool) -> String {
+/// What is offered, and what it looks like.
+fn load(scripts: &[Script], settings: &Settings) -> (String, String) {
     let writer = scripts.iter().find_map(|script| script.writer.as_ref());
     let scraped = scripts.iter().find_map(|script| script.pages.as_ref());
-    let (load, shape) = match (writer, scraped) {
+    match (writer, scraped) {
         (Some(writer), _) => ("files".to_owned(), writer.describe()),
         (None, Some(scraped)) => ("pages".to_owned(), scraped.describe()),
         (None, None) => (describe_clients(scripts, settings), settings.shape.describe()),
-    };
+    }
+}
+
+fn heading(args: &LoadtestArgs, scripts: &[Script], settings: &Settings, is_published: bool) -> String {
+    let (load, shape) = load(scripts, settings);
     let mut scenarios: Vec<&str> = scripts.iter().map(|script| script.name.as_str()).collect();
     scenarios.dedup();
     let kills = scripts.iter().find_map(|script| script.kills);

@@ -64,7 +64,7 @@ fn ended(scenario: &str, rows: Vec<Figures>, failures: &[&str]) -> Ended {
         failures: failures.iter().map(|failure| (*failure).to_owned()).collect(),
         error: None,
     };
-    Ended { test: Test::Traces, scenario: scenario.to_owned(), seconds: 63.0, outcome }
+    Ended { test: Test::Traces, scenario: scenario.to_owned(), load: String::new(), seconds: 63.0, outcome }
 }
 
 #[test]

@@ -40,7 +40,8 @@ fn table(test: Test, ended: &[Ended], earlier: &[Entry], environment: &Environme
         for figures in &ended.outcome.rows {
             versions.put(index, Kind::Measured, name(figures, environment, "now"), of_figures(figures));
         }
-        if let Some(entry) = previous(earlier, &ended.scenario, environment) {
+        let of_load = Environment { load: ended.load.clone(), ..environment.clone() };
+        if let Some(entry) = previous(earlier, &ended.scenario, &of_load) {
             let weir = entry.rows.iter().filter(|figures| system(figures) == WEIR);
             for figures in weir {
                 let name = name(figures, &entry.environment, entry.environment.day());
