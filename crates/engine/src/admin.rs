@@ -196,9 +196,9 @@ impl Desk {
             });
             page.unwrap_or_else(no_memory)
         };
-        // What is asked with POST may take long.
+        // What shows telemetry may take long; others have a worker meanwhile.
         let is_many = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        if head.method == Method::POST && is_many { tokio::task::block_in_place(show) } else { show() }
+        if self.gate.is_some() && is_many { tokio::task::block_in_place(show) } else { show() }
     }
 
     /// Why this client may not see what is at the path. Where no token is wanted, only this machine can connect; but the
@@ -221,7 +221,11 @@ impl Desk {
         headers: &HeaderMap,
         incoming: Incoming,
     ) -> Result<(Bytes, Option<Permit>), (StatusCode, String)> {
-        let is_json = |value: &HeaderValue| value.as_bytes().starts_with(b"application/json");
+        let is_json = |value: &HeaderValue| {
+            value
+                .to_str()
+                .is_ok_and(|value| value.split(';').next().is_some_and(|kind| kind.trim() == "application/json"))
+        };
         if !headers.get(CONTENT_TYPE).is_some_and(is_json) {
             return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send it as application/json\n".to_owned()));
         }

@@ -291,7 +291,7 @@ impl Intake {
             let (pipeline, taps) = (&route.pipeline.account.id, self.taps.at(&route.pipeline.account.id));
             let before = taps.before(&taken.body, taken.items);
             let processed = enriched.process(taken, route.rules.as_deref(), cuts.purse)?;
-            let mark = taps.look(signal, pipeline, before.as_ref(), &processed);
+            let mark = taps.look(signal, (pipeline, route.rules.as_ref()), before.as_ref(), &processed);
             // Should this one fail, what was converted before it is taken back as it is dropped.
             offers.push(Offer { mark, ..cuts.offer(route, processed)? });
         }

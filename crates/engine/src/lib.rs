@@ -292,8 +292,6 @@ impl Engine {
             return Err(error);
         }
         let changes = self.pipelines.apply(plan);
-        let touched = changes.changed.iter().chain(&changes.removed).cloned().collect();
-        self.pipelines.settings.onlookers.taps.pipelines_changed(&touched);
         match changes.faults.first() {
             None => self.reloads.succeeded(),
             Some(fault) => self.reloads.failed(&fault.to_string()),

@@ -48,8 +48,7 @@ pub(crate) struct Rules {
     /// Filters of Fluent Bit, each of which counts as a condition.
     pub(crate) sections: Option<Counted<Filters>>,
     pub(crate) delta: Option<Delta>,
-    /// When an error was logged last; `None` if none shall be.
-    reported: Option<Mutex<Seldom>>,
+    reported: Mutex<Seldom>,
 }
 
 /// A group of rules, and what became of each of them.
@@ -154,13 +153,13 @@ impl Rules {
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
         let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
-        let reported = Some(Mutex::default());
+        let reported = Mutex::default();
         Ok(Some(Self { pipeline, signal, transforms, filters, sections, delta, reported }))
     }
 
-    /// The same, which log nothing: for whoever only tries what they do.
-    pub(crate) fn in_silence(self) -> Self {
-        Self { reported: None, ..self }
+    /// Says nothing of errors for a while.
+    pub(crate) fn hush(&self) {
+        let _ = self.reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
     }
 
     /// Applies the rules to a valid request of `items` items. What is made is paid for from `purse`, which knows of the
@@ -172,20 +171,42 @@ impl Rules {
         purse: Purse<'_>,
         unix_nanos: u64,
     ) -> Result<Processed, Shortage> {
+        self.process(body, items, (purse, unix_nanos), true)
+    }
+
+    /// The same, but nothing is counted, logged or remembered, and nothing becomes a delta: for whoever only wants to know
+    /// what the rules do.
+    pub(crate) fn attempt(
+        &self,
+        body: Bytes,
+        items: u64,
+        purse: Purse<'_>,
+        unix_nanos: u64,
+    ) -> Result<Processed, Shortage> {
+        self.process(body, items, (purse, unix_nanos), false)
+    }
+
+    fn process(
+        &self,
+        body: Bytes,
+        items: u64,
+        (purse, unix_nanos): (Purse<'_>, u64),
+        counts: bool,
+    ) -> Result<Processed, Shortage> {
         let growth = if self.transforms.is_empty() { 0 } else { body.len().max(LEAST_GROWTH) };
         let most = body.len() + growth;
         let max_scratch = self.scratch(body.len(), purse);
         let permit = purse.take(max_scratch)?;
         let limits = Limits { now_unix_nano: unix_nanos, max_growth: growth, max_scratch };
-        let mut work = Work { body, made: None, items, removed: Vec::new(), permit, purse };
+        let mut work = Work { body, made: None, items, removed: Vec::new(), permit, purse, counts };
         self.transform(&mut work, most, limits)?;
         self.filter(&mut work, &Limits { max_growth: 0, ..limits })?;
         self.run_sections(&mut work, max_scratch)?;
-        let conversion = match &self.delta {
+        let conversion = match self.delta.as_ref().filter(|_| counts) {
             Some(delta) => delta.convert(&mut work, unix_nanos)?,
             None => None,
         };
-        let Work { body, made, items, removed, permit, purse: _ } = work;
+        let Work { body, made, items, removed, permit, purse: _, counts: _ } = work;
         Ok(Processed { body: paid(body, made, permit), items, removed, conversion })
     }
 
@@ -203,8 +224,10 @@ impl Rules {
             let max_growth = most.saturating_sub(work.bytes().len());
             let limits = Limits { max_growth, ..limits };
             let done = work.paying(|request, pay| group.rule.apply_within(request, &limits, pay))?;
-            self.count("transform", number, &group.conditions, &done.conditions);
-            self.count("transform", number, &group.statements, &done.statements);
+            if work.counts {
+                self.count("transform", number, &group.conditions, &done.conditions);
+                self.count("transform", number, &group.statements, &done.statements);
+            }
             if let Some(request) = done.request.as_ref().filter(|_| self.signal == Signal::Metrics) {
                 // Statements split and join data points.
                 work.items = u64::from(weir_otlp::count(self.signal, request));
@@ -217,7 +240,9 @@ impl Rules {
     fn filter(&self, work: &mut Work<'_>, limits: &Limits) -> Result<(), Shortage> {
         for (number, group) in self.filters.iter().enumerate() {
             let done = work.paying(|request, pay| group.rule.apply_within(request, limits, pay))?;
-            self.count("filter", number, &group.conditions, &done.conditions);
+            if work.counts {
+                self.count("filter", number, &group.conditions, &done.conditions);
+            }
             for (stats, items) in group.conditions.iter().zip(done.dropped).filter(|(_, items)| *items > 0) {
                 let condition = Some(Arc::clone(&stats.filtered));
                 work.remove(Removed { reason: "filter", items, condition });
@@ -234,8 +259,7 @@ impl Rules {
             let Some(cause) = &tally.first_error else { continue };
             let cause = legible::line(cause, MAX_CAUSE_CHARS);
             stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
-            let Some(reported) = &self.reported else { continue };
-            let due = reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+            let due = self.reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
             if let Some(left_out) = due {
                 let (pipeline, errors) = (&self.pipeline, tally.errors);
                 tracing::warn!(
@@ -272,6 +296,8 @@ struct Work<'a> {
     permit: Permit,
     /// Where that comes from.
     purse: Purse<'a>,
+    /// Whether what rules do is counted.
+    counts: bool,
 }
 
 impl Work<'_> {
@@ -309,9 +335,12 @@ impl Removed {
         Self { reason, items, condition: None }
     }
 
-    /// Whether the condition with this counter removed them.
-    pub(crate) fn is_by(&self, filtered: &Arc<AtomicU64>) -> bool {
-        self.condition.as_ref().is_some_and(|condition| Arc::ptr_eq(condition, filtered))
+    /// The place of the condition that removed them, among these: which filter, and which of its conditions.
+    pub(crate) fn place(&self, filters: &[Counted<Filter>]) -> Option<(usize, usize)> {
+        let condition = self.condition.as_ref()?;
+        let is_it = |stats: &RuleStats| Arc::ptr_eq(&stats.filtered, condition);
+        let mut filters = filters.iter().enumerate();
+        filters.find_map(|(number, filter)| Some((number, filter.conditions.iter().position(is_it)?)))
     }
 
     /// The request is accepted.

@@ -2,26 +2,28 @@
 //!
 //! A tap catches items at one edge of some pipelines, as they were there, until its time is over or nobody asks for it
 //! any more. It only looks: no verdict, no book and no byte of a request depends on it. While there is none, a request
-//! pays one relaxed load for each pipeline. While there is one, it looks at no more items a second than its limits say;
-//! what it kept is paid for from the memory budget, and makes room for what comes.
+//! pays one relaxed load for each pipeline. While there is one, requests are handed to it as they are, which copies nothing,
+//! and a thread for blocking work takes them apart, one at a time for all taps, for a bounded time each, and at most a
+//! quarter of the time. What it has no time or room for is left out and counted. What is kept is paid for from the memory
+//! budget, and makes room for what comes.
 
 mod caught;
+mod inbox;
 mod mark;
 mod rehearsal;
-mod shadow;
 mod tap;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::Mutex;
 use weir_plan::{Pipeline, PipelineId, Signal};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Permit};
 use crate::clock::unix_nanos;
-use crate::rules::Processed;
+use crate::rules::{Processed, Rules};
 
 pub use caught::{Caught, RemovedBy};
 pub(crate) use mark::Mark;
@@ -30,17 +32,29 @@ pub use rehearsal::Rehearsal;
 use tap::Tap;
 pub use tap::needles;
 
-/// Taps at once. Each holds memory, and looks at every request of its pipelines.
+/// Taps at once, with those that have ended and can still be read.
 pub const MOST_TAPS: usize = 8;
 /// A tap that nobody asks for ends after this long.
 const FORSAKEN_AFTER: Duration = Duration::from_secs(15);
-/// What a tap that has ended caught can be read for this long.
+/// What a tap that has ended caught can be read for this long, if no other needs its place.
 const READABLE_FOR: Duration = Duration::from_secs(30);
 /// How often a tap's time is looked at.
 const CHECK: Duration = Duration::from_secs(1);
-/// What all of a tap's items take at most, and the part of the memory if that is less.
-const ROOM_BYTES: usize = 8 << 20;
-const OF_MEMORY: usize = 32;
+/// After work that took a while, all taps rest this many times as long.
+const REST: u32 = 3;
+/// What a tap's items take at most, and the part of the memory if that is less.
+const ROOM_BYTES: usize = 4 << 20;
+const OF_MEMORY: usize = 64;
+/// The same for what is calculated, by one tap at a time.
+const WORK_BYTES: usize = 64 << 20;
+const WORK_OF_MEMORY: usize = 8;
+/// What a condition, and all rules that are tried, may have of text.
+const MOST_CONDITION: usize = 1000;
+const MOST_RULES: usize = 16 << 10;
+/// The most that a pattern takes once it is compiled (OTTL-4).
+const PATTERN_BYTES: usize = 1 << 20;
+/// What anything else that is compiled takes for each byte of its text.
+const COMPILED_BYTES: usize = 64;
 
 /// Where an item is caught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +84,7 @@ pub struct Wish {
     pub lasts: Duration,
 }
 
-/// Why there is no tap.
+/// Why there is no tap, or no rehearsal.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
     /// It was written wrongly.
@@ -79,8 +93,11 @@ pub enum TapError {
     /// There are as many as there may be.
     #[error("there are {MOST_TAPS} taps already, which is as many as there may be: close one, or wait until one ends")]
     TooMany,
+    /// Another one is under way.
+    #[error("other rules are being tried; try again in a moment")]
+    Busy,
     /// The engine has no memory for it now.
-    #[error("the memory budget is used up; try again")]
+    #[error("there is not enough memory for that now: use fewer patterns, or try again")]
     NoMemory,
 }
 
@@ -101,6 +118,17 @@ pub struct TapFigures {
     pub caught: u64,
 }
 
+/// A part of what a tap has caught.
+#[derive(Debug)]
+pub struct Reading {
+    /// The tap.
+    pub figures: TapFigures,
+    /// Items, the oldest first: as many as are read at once.
+    pub items: Vec<Arc<Caught>>,
+    /// What has become of all that it keeps, by their numbers.
+    pub ways: Vec<(u64, Option<Way>)>,
+}
+
 /// The taps of an engine. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Taps {
@@ -113,6 +141,10 @@ struct Shelf {
     open: AtomicUsize,
     taps: RwLock<Vec<Arc<Tap>>>,
     last: AtomicU64,
+    /// Whoever takes requests apart, or rests after that, has it.
+    turn: Mutex<()>,
+    /// Whoever compiles rules has it, for as long as they are tried.
+    compiles: std::sync::Mutex<()>,
     /// Of payloads. Set when the engine starts.
     budget: OnceLock<Budget>,
 }
@@ -129,16 +161,22 @@ impl Taps {
     /// # Errors
     /// A condition that cannot be compiled, too many taps, or no memory.
     pub fn open(&self, wish: &Wish) -> Result<u64, TapError> {
-        let room = self.room().ok_or(TapError::NoMemory)?;
-        let id = self.shelf.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let tap = Arc::new(Tap::new(id, wish, room)?);
-        let mut taps = self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner);
-        if taps.iter().filter(|tap| tap.is_open()).count() >= MOST_TAPS {
+        let rooms = [self.room(ROOM_BYTES, OF_MEMORY)?, self.room(WORK_BYTES, WORK_OF_MEMORY)?];
+        let text = wish.condition.as_deref().unwrap_or_default();
+        let paid = self.pay_for([text].into_iter(), MOST_CONDITION)?;
+        // Nobody else opens one meanwhile. Requests are not kept waiting while a condition is compiled.
+        let _alone = self.shelf.compiles.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |taps: &[Arc<Tap>]| taps.iter().filter(|tap| tap.is_open()).count() >= MOST_TAPS;
+        if is_full(&self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner)) {
             return Err(TapError::TooMany);
         }
-        // One that has ended makes room before its time.
-        if taps.len() >= 2 * MOST_TAPS {
-            taps.retain(|tap| tap.is_open());
+        let id = self.shelf.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let tap = Arc::new(Tap::new(id, wish, rooms, paid)?);
+        let mut taps = self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner);
+        // Those that have ended make room before their time, the oldest first.
+        while taps.len() >= MOST_TAPS {
+            let ended = taps.iter().position(|tap| !tap.is_open()).ok_or(TapError::TooMany)?;
+            taps.remove(ended);
         }
         taps.push(Arc::clone(&tap));
         self.shelf.open.fetch_add(1, Ordering::Release);
@@ -154,22 +192,23 @@ impl Taps {
 
     /// Every tap that can be read, the newest first.
     pub fn list(&self) -> Vec<TapFigures> {
-        self.all().iter().rev().map(|tap| tap.figures()).collect()
+        let taps = self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner);
+        taps.iter().rev().map(|tap| tap.figures()).collect()
     }
 
     /// A tap, and what it caught with a number above `after`; `None` if there is none of this number. Whoever asks keeps
     /// the tap open.
-    pub fn read(&self, id: u64, after: u64) -> Option<(TapFigures, Vec<Arc<Caught>>)> {
+    pub fn read(&self, id: u64, after: u64) -> Option<Reading> {
         let tap = self.find(id)?;
         tap.is_asked_for();
-        Some((tap.figures(), tap.caught_after(after)))
+        Some(tap.read(after))
     }
 
-    /// The pipelines are other ones: a tap that relies on their rules cannot go on.
-    pub(crate) fn pipelines_changed(&self, changed: &BTreeSet<PipelineId>) {
-        for tap in self.all().iter().filter(|tap| tap.relies_on(changed)) {
-            self.end(tap);
-        }
+    /// All that a tap keeps of one pipeline.
+    pub fn kept(&self, id: u64, pipeline: &PipelineId) -> Option<Vec<Arc<Caught>>> {
+        let tap = self.find(id)?;
+        tap.is_asked_for();
+        Some(tap.kept(pipeline))
     }
 
     /// Those that look at this pipeline.
@@ -181,14 +220,26 @@ impl Taps {
         Looking(taps.iter().filter(|tap| tap.is_open() && tap.looks_at(pipeline)).cloned().collect())
     }
 
-    /// What one tap may take.
-    fn room(&self) -> Option<Budget> {
-        let budget = self.shelf.budget.get()?;
-        Some(budget.within(ROOM_BYTES.min(budget.capacity() / OF_MEMORY)))
+    /// A part of the memory for payloads.
+    fn room(&self, most: usize, of_memory: usize) -> Result<Budget, TapError> {
+        let budget = self.shelf.budget.get().ok_or(TapError::NoMemory)?;
+        Ok(budget.within(most.min(budget.capacity() / of_memory)))
     }
 
-    fn all(&self) -> Vec<Arc<Tap>> {
-        self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Pays for what these texts may become.
+    fn pay_for<'a>(&self, texts: impl Iterator<Item = &'a str>, most: usize) -> Result<Permit, TapError> {
+        let (mut length, mut bytes) = (0, 0);
+        for text in texts {
+            // All functions that take patterns have one of these in their names.
+            let patterns = text.matches("atch").count() + text.matches("attern").count();
+            length += text.len();
+            bytes += patterns * PATTERN_BYTES + text.len() * COMPILED_BYTES;
+        }
+        if length > most {
+            return Err(TapError::Wrong(format!("{length} bytes of text are too much: at most {most} are taken here")));
+        }
+        let budget = self.shelf.budget.get().ok_or(TapError::NoMemory)?;
+        budget.try_take(bytes).ok_or(TapError::NoMemory)
     }
 
     fn find(&self, id: u64) -> Option<Arc<Tap>> {
@@ -202,14 +253,33 @@ impl Taps {
         }
     }
 
-    /// Ends it when its time is over, and forgets it when nobody reads it any more.
+    /// Has its requests taken apart, ends it when its time is over, and forgets it when nobody reads it any more.
     async fn look_after(self, tap: Arc<Tap>) {
         while tap.is_open() && !tap.is_over(FORSAKEN_AFTER) {
-            tokio::time::sleep(CHECK).await;
+            // Whichever is first.
+            let _ = tokio::time::timeout(CHECK, tap.has_more()).await;
+            self.work(&tap).await;
         }
         self.end(&tap);
+        let id = tap.id;
+        drop(tap);
         tokio::time::sleep(READABLE_FOR).await;
-        self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner).retain(|other| other.id != tap.id);
+        self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner).retain(|other| other.id != id);
+    }
+
+    async fn work(&self, tap: &Arc<Tap>) {
+        while let Some(passed) = tap.next() {
+            let _turn = self.shelf.turn.lock().await;
+            let worker = Arc::clone(tap);
+            let work = move || {
+                let began = Instant::now();
+                worker.take_apart(&passed);
+                began.elapsed()
+            };
+            // It has no other end than its own.
+            let took = tokio::task::spawn_blocking(work).await.unwrap_or_default();
+            tokio::time::sleep(took * REST).await;
+        }
     }
 }
 
@@ -228,21 +298,21 @@ impl Looking {
         (!self.0.is_empty()).then(|| Before { body: body.clone(), items })
     }
 
-    /// The rules of the pipeline are done with a request. If some of it was caught, the mark wants to know its way.
+    /// The rules of the pipeline are done with a request. If somebody may catch some of it, the mark wants to know its way.
     pub(crate) fn look(
         &self,
         signal: Signal,
-        pipeline: &PipelineId,
+        (pipeline, rules): (&PipelineId, Option<&Arc<Rules>>),
         before: Option<&Before>,
         after: &Processed,
     ) -> Option<Mark> {
         let before = before?;
-        let (mark, now) = (Mark::default(), unix_nanos());
-        let passing = tap::Passing { signal, pipeline, before, after, mark: &mark, unix_nanos: now };
-        let mut has_caught = false;
+        let (mark, unix_nanos) = (Mark::default(), unix_nanos());
+        let mut is_wanted = false;
         for tap in &self.0 {
-            has_caught |= tap.look(&passing);
+            let passing = inbox::Passing { signal, pipeline, rules, before, after, mark: &mark, unix_nanos };
+            is_wanted |= tap.hand_over(&passing);
         }
-        has_caught.then_some(mark)
+        is_wanted.then_some(mark)
     }
 }

@@ -16,7 +16,7 @@ pub fn printed(result: io::Result<()>) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As [`printed`].
-pub(crate) fn is_read(result: io::Result<()>) -> anyhow::Result<bool> {
+pub fn is_read(result: io::Result<()>) -> anyhow::Result<bool> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         result => result.map(|()| true).context("cannot write to standard output"),

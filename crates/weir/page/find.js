@@ -9,6 +9,7 @@ const EDGES = ["in", "out"];
 const SECONDS = 900;
 const PER_SECOND = 100;
 const MOST_SHOWN = 200;
+const MOST_FOUND = 5000;
 
 let taps = [];
 // By pipeline and identity: what was seen of an item, and when.
@@ -72,6 +73,7 @@ function heard(tap) {
 
 function note(edge, seen) {
   const key = `${seen.pipeline} ${identity(seen.item)}`;
+  if (!found.has(key) && found.size >= MOST_FOUND) return;
   const of = found.get(key) || { pipeline: seen.pipeline, item: seen.item, steps: new Map() };
   found.set(key, of);
   of.steps.set(edge, { at: seen.unix_ms });
@@ -87,7 +89,7 @@ function showState() {
   const seen = Math.max(0, ...taps.filter((of) => of.edge === "in").map((of) => of.seen));
   const ends = Math.max(...taps.map((of) => of.ends)) / 1000 - Date.now() / 1000;
   const pipelines = new Set([...found.values()].map((of) => of.pipeline)).size;
-  const hits = found.size ? `${counted(found.size, "item")} found in ${counted(pipelines, "pipeline")}` : "nothing with it has passed yet";
+  const hits = found.size >= MOST_FOUND ? `${amount(MOST_FOUND)} items found, which is as many as are kept` : found.size ? `${counted(found.size, "item")} found in ${counted(pipelines, "pipeline")}` : "nothing with it has passed yet";
   const leftOut = Math.max(...taps.map((of) => of.leftOut));
   const state = isOpen ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more` : `Ended: “${words}”`;
   $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} were left out, over the limit` : ""}.`;
@@ -103,7 +105,10 @@ function showWays() {
 
 function grouped() {
   const by = new Map();
-  for (const of of found.values()) by.set(of.pipeline, [...(by.get(of.pipeline) || []), of]);
+  for (const of of found.values()) {
+    if (!by.has(of.pipeline)) by.set(of.pipeline, []);
+    by.get(of.pipeline).push(of);
+  }
   return by;
 }
 

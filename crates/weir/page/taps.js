@@ -3,8 +3,8 @@
 import { ask } from "./ask.js";
 
 const EVERY_MS = 1000;
-// An item's way changes after it was seen: all of them are asked for again.
-const ALL_AGAIN = 5;
+// An answer has a part of what is there.
+const SOON_MS = 100;
 const MOST = 1000;
 
 const open = new Set();
@@ -12,7 +12,7 @@ const open = new Set();
 export class Tap {
   // `heard(tap, items)` gets new items in order, and after each answer how the tap stands.
   constructor(heard) {
-    Object.assign(this, { heard, id: null, state: "new", ends: 0, seen: 0, matched: 0, leftOut: 0, last: 0, items: new Map(), error: null, asked: 0 });
+    Object.assign(this, { heard, id: null, state: "new", ends: 0, seen: 0, matched: 0, leftOut: 0, last: 0, items: new Map(), error: null });
   }
 
   async open(wish) {
@@ -25,28 +25,33 @@ export class Tap {
   // It asks while the page is in the background, too: people look away to make what they wait for.
   async listen() {
     if (this.state !== "open") return;
+    let isBehind = false;
     try {
-      this.asked += 1;
-      const all = this.asked % ALL_AGAIN === 0;
-      this.take(await ask(`api/taps/${this.id}?after=${all ? 0 : this.last}`));
+      const answer = await ask(`api/taps/${this.id}?after=${this.last}`);
+      isBehind = answer.last < answer.matched && answer.items.length > 0;
+      this.take(answer);
     } catch (error) {
       const isGone = error.status === 404 || error.status === 410;
       if (isGone) this.end();
       else this.error = error.message;
       this.heard(this, []);
     }
-    setTimeout(() => this.listen(), EVERY_MS);
+    setTimeout(() => this.listen(), isBehind ? SOON_MS : EVERY_MS);
   }
 
   take(answer) {
     const items = answer.items.filter((item) => item.seq > this.last);
     for (const item of answer.items) this.items.set(item.seq, item);
+    for (const [seq, way] of answer.ways) {
+      const item = this.items.get(seq);
+      if (item) item.way = way;
+    }
     for (const seq of this.items.keys()) {
       if (this.items.size <= MOST) break;
       this.items.delete(seq);
     }
     Object.assign(this, { seen: answer.seen, matched: answer.matched, leftOut: answer.left_out, ends: answer.ends_unix_ms, error: null });
-    this.last = Math.max(this.last, ...items.map((item) => item.seq));
+    this.last = Math.max(this.last, answer.last);
     if (answer.state === "ended") this.end();
     this.heard(this, items);
   }

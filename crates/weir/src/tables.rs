@@ -23,6 +23,30 @@ pub(crate) fn table<const N: usize>(
     Ok(())
 }
 
+/// A text of others in one line, without what a terminal obeys or is led astray by.
+pub(crate) fn legible(text: &str) -> String {
+    text.chars().map(|char| if is_obeyed(char) { ' ' } else { char }).collect()
+}
+
+/// JSON that a terminal can be shown: the same document, with such characters escaped.
+pub(crate) fn legible_json(document: &str) -> String {
+    let mut shown = String::with_capacity(document.len());
+    for char in document.chars() {
+        if is_obeyed(char) {
+            // All of them have four digits.
+            shown.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
+/// Control characters, and those that change the direction of writing.
+fn is_obeyed(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -75,6 +99,16 @@ mod tests {
         assert_eq!([ago(3_600), ago(86_399), ago(86_400), ago(900_000)], ["1h00m", "23h59m", "1d00h", "10d10h"]);
         assert_eq!(age(Some(5), 4), "0s", "a clock that went back");
         assert_eq!(age(None, 4), "-");
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_not_shown() {
+        let text = "a\u{1b}[1m\nb\u{9b}c\u{202e}d";
+        assert_eq!(legible(text), "a [1m b c d");
+        let document = serde_json::json!({"a": text}).to_string();
+        let shown = legible_json(&document);
+        assert!(!shown.chars().any(is_obeyed), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["a"], text);
     }
 
     #[test]

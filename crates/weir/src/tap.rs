@@ -9,10 +9,11 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
-use weir_loadtest::output::printed;
+use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs};
+use crate::tables::{legible, legible_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,11 +96,10 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let show = |item: &Value| match args.format {
         Format::Text => line(item),
-        Format::Json => item["item"].to_string(),
+        Format::Json => legible_json(&item["item"].to_string()),
     };
-    let ended = runtime.block_on(follow(&admin, &wish, args.n, &mut |item| {
-        printed(writeln!(io::stdout(), "{}", show(item))).map(|()| true)
-    }))?;
+    let ended = runtime
+        .block_on(follow(&admin, &wish, args.n, &mut |item| is_read(writeln!(io::stdout(), "{}", show(item)))))?;
     if args.format == Format::Text {
         writeln!(io::stderr(), "{ended}").context("cannot write to standard error")?;
     }
@@ -159,7 +159,7 @@ pub(crate) fn line(item: &Value) -> String {
         let text = by["text"].as_str().filter(|text| !text.is_empty());
         format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
     });
-    format!("{at} {pipeline} {way}{by}: {}", summary(&item["item"]))
+    legible(&format!("{at} {pipeline} {way}{by}: {}", summary(&item["item"])))
 }
 
 /// What the single item of a request is.

@@ -9,10 +9,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
-use weir_loadtest::output::printed;
+use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs};
-use crate::tables::{bytes, table, time};
+use crate::tables::{bytes, legible, table, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) struct TopArgs {
     #[command(flatten)]
     admin: AdminArgs,
     /// Time between two tables
-    #[arg(long, default_value = "2s", value_parser = weir_units::parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "2s", value_parser = weir_units::parse_positive_duration, value_name = "DURATION")]
     interval: Duration,
     /// Print one table, over one interval, and end
     #[arg(long)]
@@ -82,8 +82,8 @@ async fn watch(args: &TopArgs, admin: &Admin) -> anyhow::Result<()> {
         }
         let home = if redraws { HOME } else { "" };
         let mut stdout = io::stdout().lock();
-        printed(write!(stdout, "{home}").and_then(|()| stdout.write_all(&out)).and_then(|()| stdout.flush()))?;
-        if args.once {
+        let written = write!(stdout, "{home}").and_then(|()| stdout.write_all(&out)).and_then(|()| stdout.flush());
+        if !is_read(written)? || args.once {
             return Ok(());
         }
         before = sums;
@@ -201,7 +201,7 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], rows: usize) -> io::Res
     }
     let wrong = lines.iter().filter_map(|line| Some((&line.pipeline, line.message.as_ref()?)));
     for (pipeline, message) in wrong.take(rows.saturating_sub(shown + 5)) {
-        writeln!(out, "\n{pipeline}: {message}")?;
+        writeln!(out, "\n{pipeline}: {}", legible(message))?;
     }
     if let Some(error) = page["configuration"]["error"].as_str() {
         writeln!(out, "\nThe newest configuration is not used: {error}")?;

@@ -9,11 +9,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
-use weir_loadtest::output::printed;
+use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs};
-use crate::tables::{bytes, time};
+use crate::tables::{bytes, legible, time};
 use crate::tap;
 
 const EXAMPLES: &str = "\
@@ -112,11 +112,12 @@ fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> s
     if let Some(said) = said {
         let lasts = backend["lasts_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
         let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or("-"));
-        writeln!(out, "  The backend is {state} for {}: {code} {said}", time(lasts))?;
+        writeln!(out, "  The backend is {state} for {}: {}", time(lasts), legible(&format!("{code} {said}")))?;
     }
     match health["message"].as_str() {
-        Some(message) => writeln!(out, "  {message}\n"),
-        None => writeln!(out, "  All is well.\n"),
+        Some(message) => writeln!(out, "  {}\n", legible(message)),
+        None if backend["state"].as_str().is_none_or(|state| state == "ok") => writeln!(out, "  All is well.\n"),
+        None => writeln!(out, "  That is too short, or too little, to be a trouble as yet.\n"),
     }
 }
 
@@ -175,7 +176,8 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
             let (of, code, message) =
                 (sample["pipeline"].as_str(), sample["code"].as_str(), sample["message"].as_str());
             let [of, code, message] = [of, code, message].map(Option::unwrap_or_default);
-            printed(writeln!(io::stdout(), "{of}: its backend refused a request with it for good: {code} {message}"))?;
+            let line = legible(&format!("{of}: its backend refused a request with it for good: {code} {message}"));
+            printed(writeln!(io::stdout(), "{line}"))?;
         }
     }
     let wish = json!({
@@ -187,7 +189,7 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     let mut found = 0_u64;
     let ended = runtime.block_on(tap::follow(admin, &wish, None, &mut |item| {
         found += 1;
-        printed(writeln!(io::stdout(), "{}", tap::line(item))).map(|()| true)
+        is_read(writeln!(io::stdout(), "{}", tap::line(item)))
     }))?;
     writeln!(io::stderr(), "{ended}")?;
     if found == 0 {

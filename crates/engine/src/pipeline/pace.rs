@@ -55,6 +55,7 @@ pub(super) struct Pace {
     /// The same of those that speak against the backend.
     usual_telling: f64,
     complained: Seldom,
+    refusal_reported: Seldom,
     loss_reported: Seldom,
     /// When the backend last took something.
     taken_at: Option<Instant>,
@@ -195,6 +196,11 @@ impl Pace {
     /// If so, how many had none since the last.
     pub(super) fn may_complain(&mut self, now: Instant) -> Option<u64> {
         self.complained.due(now)
+    }
+
+    /// The same for a backend that refuses what it is sent.
+    pub(super) fn may_report_refusal(&mut self, now: Instant) -> Option<u64> {
+        self.refusal_reported.due(now)
     }
 
     /// The same for data that the backend refused for good, so that neither kind of line hides the other.

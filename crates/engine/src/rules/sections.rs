@@ -26,7 +26,9 @@ impl Rules {
         let done = work.paying(|request, pay| sections.rule.apply_within(request, max_scratch, pay))?;
         for (number, (stats, did)) in sections.conditions.iter().zip(done.tallies).enumerate() {
             let tally = Tally { matched: did.changed + did.dropped, errors: did.errors, first_error: did.first_error };
-            self.count("fluent_bit_filter", number, std::slice::from_ref(stats), &[tally]);
+            if work.counts {
+                self.count("fluent_bit_filter", number, std::slice::from_ref(stats), &[tally]);
+            }
             if did.dropped > 0 {
                 let condition = Some(Arc::clone(&stats.filtered));
                 work.remove(Removed { reason: "filter", items: did.dropped, condition });

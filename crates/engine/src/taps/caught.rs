@@ -12,6 +12,8 @@ use crate::budget::{Budget, Purse};
 
 /// Items of one tap at once.
 const KEPT: usize = 1000;
+/// Bytes of items that are read at once, and one item more.
+const READ_BYTES: usize = 256 << 10;
 
 /// An item that was caught.
 #[derive(Debug)]
@@ -29,13 +31,11 @@ pub struct Caught {
     mark: Mark,
 }
 
-/// A rule that removes items.
+/// A rule that removes items: `filter[0].conditions[1]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovedBy {
-    /// `filter[0].conditions[1]`
+    /// Its place in the configuration; of what is no condition, its kind.
     pub field: String,
-    /// Its text.
-    pub text: String,
 }
 
 impl Caught {
@@ -58,37 +58,53 @@ impl Newest {
         Self { budget, items: VecDeque::new(), last: 0 }
     }
 
-    pub(super) fn purse(&self) -> Purse<'_> {
-        Purse::new(&self.budget, 0)
-    }
-
-    /// Makes an item of its own of a part, older ones making room for it. `None` without room.
-    pub(super) fn make(&mut self, part: &Part<'_>) -> Option<Bytes> {
-        loop {
+    /// Keeps an item, older ones making room for it. False without room.
+    pub(super) fn keep(&mut self, part: &Part<'_>, item: impl FnOnce(u64, Bytes) -> Caught) -> bool {
+        let request = loop {
             if let Ok(made) = Purse::new(&self.budget, 0).copy(part) {
-                return Some(made);
+                break made;
             }
-            self.items.pop_front()?;
-        }
-    }
-
-    pub(super) fn keep(
-        &mut self,
-        unix_ms: u64,
-        pipeline: &PipelineId,
-        request: Bytes,
-        removed_by: Option<RemovedBy>,
-        mark: &Mark,
-    ) {
+            if self.items.pop_front().is_none() {
+                return false;
+            }
+        };
         self.last += 1;
         if self.items.len() == KEPT {
             self.items.pop_front();
         }
-        let (pipeline, mark) = (pipeline.clone(), mark.clone());
-        self.items.push_back(Arc::new(Caught { number: self.last, unix_ms, pipeline, request, removed_by, mark }));
+        self.items.push_back(Arc::new(item(self.last, request)));
+        true
     }
 
+    /// The oldest of those with a higher number, as many as are read at once.
     pub(super) fn after(&self, number: u64) -> Vec<Arc<Caught>> {
-        self.items.iter().filter(|item| item.number > number).cloned().collect()
+        let mut bytes = 0;
+        let fits = |item: &&Arc<Caught>| {
+            let is_first = bytes == 0;
+            bytes += item.request.len();
+            is_first || bytes <= READ_BYTES
+        };
+        self.items.iter().filter(|item| item.number > number).take_while(fits).cloned().collect()
+    }
+
+    pub(super) fn ways(&self) -> Vec<(u64, Option<Way>)> {
+        self.items.iter().map(|item| (item.number, item.way())).collect()
+    }
+
+    pub(super) fn of(&self, pipeline: &PipelineId) -> Vec<Arc<Caught>> {
+        self.items.iter().filter(|item| item.pipeline == *pipeline).cloned().collect()
+    }
+}
+
+impl Caught {
+    pub(super) fn new(
+        number: u64,
+        unix_nanos: u64,
+        pipeline: &PipelineId,
+        request: Bytes,
+        (removed_by, mark): (Option<RemovedBy>, &Mark),
+    ) -> Self {
+        let (pipeline, mark, unix_ms) = (pipeline.clone(), mark.clone(), unix_nanos / 1_000_000);
+        Self { number, unix_ms, pipeline, request, removed_by, mark }
     }
 }

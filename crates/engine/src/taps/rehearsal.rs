@@ -1,12 +1,13 @@
 //! What other rules would make of what a tap has caught. Nothing is sent, counted or remembered.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_plan::{Pipeline, Processing, Temporality};
 
 use super::caught::Caught;
-use super::{TapError, Taps};
+use super::{MOST_RULES, TapError, Taps, WORK_BYTES, WORK_OF_MEMORY};
 use crate::budget::Purse;
 use crate::clock::unix_nanos;
 use crate::preview::{RuleReport, reports};
@@ -14,6 +15,8 @@ use crate::rules::{Memory, Rules};
 
 /// Items that are shown before and after.
 const SHOWN: usize = 20;
+/// For all items together; those that come after that are not tried.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What becomes of items.
 #[derive(Debug, Default)]
@@ -29,21 +32,26 @@ pub struct Rehearsal {
 }
 
 impl Taps {
-    /// Applies the rules of a pipeline, but for temporality, to items one by one.
+    /// Applies the rules of a pipeline, but for temporality, to items one by one, as many as there is time for.
     ///
     /// # Errors
-    /// A rule that cannot be compiled, or no memory.
+    /// A rule that cannot be compiled, another rehearsal, or no memory.
     pub fn rehearse(&self, pipeline: &Pipeline, items: &[Arc<Caught>]) -> Result<Rehearsal, TapError> {
+        let _alone = self.shelf.compiles.try_lock().map_err(|_| TapError::Busy)?;
         let processing = Processing { temporality: Temporality::default(), ..pipeline.processing.clone() };
+        let transforms = processing.transforms.iter().flat_map(|rule| rule.conditions.iter().chain(&rule.statements));
+        let texts = transforms.chain(processing.filters.iter().flat_map(|rule| &rule.conditions));
+        let _paid = self.pay_for(texts.map(String::as_str), MOST_RULES)?;
         let pipeline = Pipeline { processing, ..pipeline.clone() };
         let rules =
             Rules::compile(&pipeline, Memory { before: None, bytes: 0 }, &|| None, 0).map_err(TapError::Wrong)?;
-        let Some(rules) = rules.map(Rules::in_silence) else {
+        let Some(rules) = rules else {
             return Ok(Rehearsal { kept: items.len() as u64, ..Rehearsal::default() });
         };
-        let budget = self.room().ok_or(TapError::NoMemory)?;
-        let mut rehearsal = Rehearsal::default();
-        for item in items {
+        rules.hush();
+        let budget = self.room(WORK_BYTES, WORK_OF_MEMORY)?;
+        let (mut rehearsal, began) = (Rehearsal::default(), Instant::now());
+        for item in items.iter().take_while(|_| began.elapsed() < PATIENCE) {
             let processed = rules
                 .apply(item.request.clone(), 1, Purse::new(&budget, 0), unix_nanos())
                 .map_err(|_| TapError::NoMemory)?;

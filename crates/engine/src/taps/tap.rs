@@ -1,26 +1,26 @@
 //! One tap.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use memchr::memmem;
-use weir_plan::{PipelineId, Signal};
+use tokio::sync::Notify;
+use weir_otlp::Part;
+use weir_plan::{Filter, Pipeline, PipelineId, Processing};
 
 use super::caught::{Caught, Newest, RemovedBy};
-use super::mark::Mark;
-use super::shadow::Shadow;
-use super::{Before, Edge, TapError, TapFigures, Wish};
-use crate::budget::Budget;
+use super::inbox::{Inbox, Passed, Passing};
+use super::{Edge, Reading, TapError, TapFigures, Wish};
+use crate::budget::{Budget, Permit, Purse, Shortage};
 use crate::clock::unix_nanos;
-use crate::rules::Processed;
+use crate::rules::{Memory, Processed, Rules};
 
-/// Items that a tap takes out of their requests in a second, to look at them one by one.
-const LOOKS_PER_SECOND: u32 = 20_000;
+/// For one request.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// A larger item is not taken out of its request.
-const MOST_ITEM: usize = 64 << 10;
+const MOST_ITEM: usize = 32 << 10;
 /// Of what is looked for, this much.
 const MOST_TEXT: usize = 1024;
 
@@ -31,60 +31,54 @@ pub(super) struct Tap {
     edge: Edge,
     /// What to look for in the bytes of an item: any of these, if there are some.
     needles: Vec<Vec<u8>>,
-    condition: Option<Shadow>,
-    /// Those that it looks at, with their rules.
-    pipelines: BTreeMap<PipelineId, Shadow>,
+    /// A filter that removes what is wanted.
+    condition: Option<Rules>,
+    /// Pays for that.
+    _paid: Permit,
+    pipelines: BTreeSet<PipelineId>,
     per_second: u32,
+    /// Pays for what is calculated.
+    work: Budget,
     ends_ms: AtomicU64,
     is_open: AtomicBool,
     asked_ms: AtomicU64,
     seen: AtomicU64,
     looked_at: AtomicU64,
-    state: Mutex<State>,
+    pace: Mutex<Pace>,
+    inbox: Mutex<Inbox>,
+    has_more: Notify,
+    newest: Mutex<Newest>,
 }
 
-#[derive(Debug)]
-struct State {
-    newest: Newest,
-    /// The second that these are of.
+/// How many were caught in the second that it is.
+#[derive(Debug, Default)]
+struct Pace {
     second: u64,
     caught: u32,
-    looks: u32,
-}
-
-/// A request that passes a pipeline.
-pub(super) struct Passing<'a> {
-    pub(super) signal: Signal,
-    pub(super) pipeline: &'a PipelineId,
-    pub(super) before: &'a Before,
-    pub(super) after: &'a Processed,
-    pub(super) mark: &'a Mark,
-    pub(super) unix_nanos: u64,
 }
 
 impl Tap {
-    pub(super) fn new(id: u64, wish: &Wish, budget: Budget) -> Result<Self, TapError> {
-        let mut pipelines = BTreeMap::new();
-        for pipeline in &wish.pipelines {
-            pipelines.insert(pipeline.id.clone(), Shadow::of(pipeline).map_err(TapError::Wrong)?);
-        }
-        let condition = wish.condition.as_deref().map(|condition| compile(wish, condition)).transpose()?;
+    pub(super) fn new(id: u64, wish: &Wish, [room, work]: [Budget; 2], paid: Permit) -> Result<Self, TapError> {
         let now = unix_ms();
         let ends = now + u64::try_from(wish.lasts.as_millis()).unwrap_or(u64::MAX / 2);
-        let state = State { newest: Newest::within(budget), second: 0, caught: 0, looks: 0 };
         Ok(Self {
             id,
             edge: wish.edge,
             needles: wish.text.as_deref().map(needles).transpose()?.unwrap_or_default(),
-            condition,
-            pipelines,
+            condition: wish.condition.as_deref().map(|condition| compile(wish, condition)).transpose()?,
+            _paid: paid,
+            pipelines: wish.pipelines.iter().map(|pipeline| pipeline.id.clone()).collect(),
             per_second: wish.per_second,
+            work,
             ends_ms: AtomicU64::new(ends),
             is_open: AtomicBool::new(true),
             asked_ms: AtomicU64::new(now),
             seen: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
-            state: Mutex::new(state),
+            pace: Mutex::default(),
+            inbox: Mutex::default(),
+            has_more: Notify::new(),
+            newest: Mutex::new(Newest::within(room)),
         })
     }
 
@@ -93,11 +87,7 @@ impl Tap {
     }
 
     pub(super) fn looks_at(&self, pipeline: &PipelineId) -> bool {
-        self.pipelines.contains_key(pipeline)
-    }
-
-    pub(super) fn relies_on(&self, changed: &BTreeSet<PipelineId>) -> bool {
-        self.pipelines.keys().any(|id| changed.contains(id))
+        self.pipelines.contains(pipeline)
     }
 
     /// False if it had ended before.
@@ -105,6 +95,8 @@ impl Tap {
         let ends = self.is_open.swap(false, Ordering::AcqRel);
         if ends {
             self.ends_ms.fetch_min(unix_ms(), Ordering::Relaxed);
+            lock(&self.inbox).clear();
+            self.has_more.notify_one();
         }
         ends
     }
@@ -127,16 +119,22 @@ impl Tap {
             ends_unix_ms: self.ends_ms.load(Ordering::Relaxed),
             seen: self.seen.load(Ordering::Relaxed),
             looked_at: self.looked_at.load(Ordering::Relaxed),
-            caught: self.state().newest.last,
+            caught: lock(&self.newest).last,
         }
     }
 
-    pub(super) fn caught_after(&self, number: u64) -> Vec<Arc<Caught>> {
-        self.state().newest.after(number)
+    pub(super) fn read(&self, after: u64) -> Reading {
+        let figures = self.figures();
+        let newest = lock(&self.newest);
+        Reading { figures, items: newest.after(after), ways: newest.ways() }
     }
 
-    /// Looks at a request; whether some of it was caught.
-    pub(super) fn look(&self, passing: &Passing<'_>) -> bool {
+    pub(super) fn kept(&self, pipeline: &PipelineId) -> Vec<std::sync::Arc<Caught>> {
+        lock(&self.newest).of(pipeline)
+    }
+
+    /// Takes a request that passes, if something of it may be wanted: to be taken apart later.
+    pub(super) fn hand_over(&self, passing: &Passing<'_>) -> bool {
         let Passing { before, after, .. } = passing;
         let (body, items) = match self.edge {
             Edge::In => (&before.body, before.items),
@@ -147,79 +145,120 @@ impl Tap {
             return false;
         }
         self.seen.fetch_add(items, Ordering::Relaxed);
-        let mut state = self.state();
-        state.begin(passing.unix_nanos);
-        if state.caught >= self.per_second || state.looks >= LOOKS_PER_SECOND {
+        if !lock(&self.pace).has_room(self.per_second, passing.unix_nanos) {
             return false;
         }
         if !self.has_text(body) {
             self.looked_at.fetch_add(items, Ordering::Relaxed);
             return false;
         }
-        self.take(&mut state, passing, body)
+        let mut inbox = lock(&self.inbox);
+        let is_taken = self.is_open() && inbox.has_room_for(body.len());
+        if is_taken {
+            let has_removed = self.edge != Edge::Out && after.items < before.items;
+            inbox.push(Passed {
+                signal: passing.signal,
+                pipeline: passing.pipeline.clone(),
+                body: body.clone(),
+                rules: passing.rules.filter(|_| has_removed).cloned(),
+                mark: passing.mark.clone(),
+                unix_nanos: passing.unix_nanos,
+            });
+            self.has_more.notify_one();
+        }
+        is_taken
     }
 
-    /// Takes a request apart, and keeps what is wanted.
-    fn take(&self, state: &mut State, passing: &Passing<'_>, body: &Bytes) -> bool {
-        let Some(shadow) = self.pipelines.get(passing.pipeline) else { return false };
-        let (caught, has_removed) = (state.caught, passing.after.items < passing.before.items);
-        let mut looked_at = 0;
-        for part in weir_otlp::single(passing.signal, body) {
-            if state.caught >= self.per_second || state.looks >= LOOKS_PER_SECOND {
-                break;
+    /// Resolves when a request waits.
+    pub(super) async fn has_more(&self) {
+        self.has_more.notified().await;
+    }
+
+    pub(super) fn next(&self) -> Option<Passed> {
+        lock(&self.inbox).pop()
+    }
+
+    /// Keeps what is wanted of a request, as far as there is time.
+    pub(super) fn take_apart(&self, passed: &Passed) {
+        let began = Instant::now();
+        for part in weir_otlp::single(passed.signal, &passed.body) {
+            let has_room = || lock(&self.pace).has_room(self.per_second, passed.unix_nanos);
+            if !self.is_open() || began.elapsed() >= PATIENCE || !has_room() {
+                return;
             }
-            state.looks += 1;
             if part.length() > MOST_ITEM {
                 continue;
             }
-            let Some(item) = state.newest.make(&part) else { continue };
-            let purse = state.newest.purse();
-            let removes = |rules: &Shadow| rules.removes(&item, purse, passing.unix_nanos);
-            let removed_by = if has_removed && self.edge != Edge::Out { removes(shadow) } else { None };
-            if self.edge == Edge::Removed && removed_by.is_none() {
-                continue;
-            }
-            looked_at += 1;
-            let is_wanted = self.has_text(&item) && self.condition.as_ref().is_none_or(|of| removes(of).is_some());
-            if is_wanted {
-                state.caught += 1;
-                state.keep(passing, item, removed_by);
+            // Without memory for that, it is left out.
+            let Ok(removed_by) = self.wants(&part, passed) else { continue };
+            self.looked_at.fetch_add(1, Ordering::Relaxed);
+            let Some(removed_by) = removed_by else { continue };
+            let caught = |number, request| {
+                Caught::new(number, passed.unix_nanos, &passed.pipeline, request, (removed_by, &passed.mark))
+            };
+            if lock(&self.newest).keep(&part, caught) {
+                lock(&self.pace).caught += 1;
             }
         }
-        self.looked_at.fetch_add(looked_at, Ordering::Relaxed);
-        state.caught > caught
+    }
+
+    /// Whether an item is wanted, and if so, what removes it.
+    fn wants(&self, part: &Part<'_>, passed: &Passed) -> Result<Option<Option<RemovedBy>>, Shortage> {
+        let purse = Purse::new(&self.work, 0);
+        let item = purse.copy(part)?;
+        let attempt = |rules: &Rules| rules.attempt(item.clone(), 1, purse, passed.unix_nanos);
+        let removed_by = match &passed.rules {
+            Some(rules) => removed_by(rules, &attempt(rules)?),
+            None => None,
+        };
+        if (self.edge == Edge::Removed && removed_by.is_none()) || !self.has_text(&item) {
+            return Ok(None);
+        }
+        let holds = match &self.condition {
+            Some(condition) => attempt(condition)?.items == 0,
+            None => true,
+        };
+        Ok(holds.then_some(removed_by))
     }
 
     fn has_text(&self, bytes: &[u8]) -> bool {
         self.needles.is_empty() || self.needles.iter().any(|needle| memmem::find(bytes, needle).is_some())
     }
+}
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Pace {
+    fn has_room(&mut self, per_second: u32, unix_nanos: u64) -> bool {
+        let second = unix_nanos / 1_000_000_000;
+        if second > self.second {
+            *self = Self { second, caught: 0 };
+        }
+        self.caught < per_second
     }
 }
 
-impl State {
-    fn begin(&mut self, unix_nanos: u64) {
-        let second = unix_nanos / 1_000_000_000;
-        if second != self.second {
-            (self.second, self.caught, self.looks) = (second, 0, 0);
-        }
+fn removed_by(rules: &Rules, processed: &Processed) -> Option<RemovedBy> {
+    if processed.items > 0 {
+        return None;
     }
-
-    fn keep(&mut self, passing: &Passing<'_>, item: Bytes, removed_by: Option<RemovedBy>) {
-        self.newest.keep(passing.unix_nanos / 1_000_000, passing.pipeline, item, removed_by, passing.mark);
-    }
+    let removed = processed.removed.first();
+    let field = match removed.and_then(|removed| removed.place(&rules.filters)) {
+        Some((filter, line)) => format!("filter[{filter}].conditions[{line}]"),
+        None => removed.map_or("transform", |removed| removed.reason).to_owned(),
+    };
+    Some(RemovedBy { field })
 }
 
 /// A condition is written for one kind of items.
-fn compile(wish: &Wish, condition: &str) -> Result<Shadow, TapError> {
+fn compile(wish: &Wish, condition: &str) -> Result<Rules, TapError> {
     let mut pipelines = wish.pipelines.iter();
     let first = pipelines.next().ok_or_else(|| TapError::Wrong("no pipeline is named".to_owned()))?;
     if pipelines.any(|other| other.id.signal != first.id.signal) {
         return Err(TapError::Wrong("a condition needs pipelines of one signal: name the pipeline".to_owned()));
     }
-    Shadow::condition(first, condition).map_err(TapError::Wrong)
+    let filters = vec![Filter { conditions: vec![condition.to_owned()] }];
+    let pipeline = Pipeline { processing: Processing { filters, ..Processing::default() }, ..first.clone() };
+    let rules = Rules::compile(&pipeline, Memory { before: None, bytes: 0 }, &|| None, 0).map_err(TapError::Wrong)?;
+    rules.ok_or_else(|| TapError::Wrong("the condition is empty".to_owned()))
 }
 
 /// The bytes of a text as items may have them; of 16 or 32 hexadecimal digits, also those of the id that they are.
@@ -244,4 +283,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 
 fn unix_ms() -> u64 {
     unix_nanos() / 1_000_000
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,7 +12,7 @@ use super::layout::{Layout, Workload};
 use super::limits;
 use super::manifests::{self, Nodes};
 use super::names;
-use super::object::{ObjectKey, is_being_deleted, kinds, name, text};
+use super::object::{ObjectKey, deleted_for, is_being_deleted, kinds, name, text};
 use super::options::Options;
 use super::overrides::Overrides;
 use super::picture::{Picture, SecretName, SecretState, kind_of};
@@ -26,6 +26,8 @@ use super::workload;
 /// How long nodes keep what they have when a Secret has gone, and stay when no pipeline can run any more. Tools that rotate
 /// a Secret delete it and make it anew.
 const IDLE: Duration = Duration::from_secs(10);
+/// A Telemetry that is being deleted waits for pods so long: some do not go, such as those of a node that is gone.
+const PATIENCE_WITH_PODS: Duration = Duration::from_secs(120);
 
 /// What to do.
 #[derive(Debug, Default)]
@@ -396,7 +398,8 @@ impl Decision {
                 is_being_deleted: is_being_deleted(object),
                 problem: telemetry.problem.as_ref(),
             };
-            let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused;
+            let is_patient = deleted_for(object, now).is_none_or(|since| since < PATIENCE_WITH_PODS);
+            let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && is_patient;
             self.decide_on_telemetry(options, object, (&components, has_pods), now);
         }
     }

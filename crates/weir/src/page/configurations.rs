@@ -1,6 +1,6 @@
 //! `/api/configuration`: what runs, and what became of the last configurations.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -15,6 +15,9 @@ const KEPT: usize = 50;
 /// Names of pipelines, and characters of an error, that are kept of each.
 const MOST_NAMES: usize = 100;
 const MOST_ERROR: usize = 4000;
+
+/// What rules say, by pipeline and field.
+pub(super) type Texts = HashMap<(PipelineId, String), String>;
 
 /// What runs, and what ran. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +63,20 @@ impl Configurations {
     /// The pipelines that run, as they are configured.
     pub(super) fn pipelines(&self) -> Vec<Pipeline> {
         self.lock().pipelines.clone()
+    }
+
+    /// What conditions of filters say.
+    pub(super) fn texts(&self) -> Texts {
+        let state = self.lock();
+        let texts = state.pipelines.iter().flat_map(|pipeline| {
+            let filters = pipeline.processing.filters.iter().enumerate();
+            filters.flat_map(move |(number, filter)| {
+                filter.conditions.iter().enumerate().map(move |(line, text)| {
+                    ((pipeline.id.clone(), format!("filter[{number}].conditions[{line}]")), text.clone())
+                })
+            })
+        });
+        texts.collect()
     }
 
     fn takes(&self, plan: &Plan, event: Event) {

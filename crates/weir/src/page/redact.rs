@@ -15,7 +15,7 @@ static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// `Bearer abc`, and what stands behind `password=` or `"token": "`.
 static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)\b((?:bearer|basic)\s+|[\w.-]*(?:passw|secret|token|credential|api[-_.]?key)[\w.-]*["']?\s*[:=]\s*["']?)[^\s"',;&]+"#,
+        r#"(?i)\b((?:bearer|basic)[ \t]+|(?:passw|secret|token|credential|cookie|session|authorization|(?:api|private)[-_.]?key)[A-Za-z0-9_.-]{0,32}\\?["']?[ \t]*[:=][ \t]*\\?["']?(?:(?:bearer|basic)[ \t]+)?|[a-z][a-z0-9+.-]{0,16}://[^/@\s:]{1,64}:)[^\s"',;&\\@]+"#,
     )
     .ok()
 });

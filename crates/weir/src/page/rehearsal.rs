@@ -1,7 +1,7 @@
 //! `/api/preview`: what other rules would make of what a tap has caught, without using them.
 
 use http::{Method, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::RuleReport;
 use weir_engine::Text;
@@ -55,7 +55,7 @@ fn yes() -> bool {
 }
 
 impl RehearsalPage {
-    fn answer(&self, asked: &Asked<'_>) -> Result<Value, Refusal> {
+    fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let changed: Changed = serde_json::from_slice(asked.body)
             .map_err(|error| Refusal::wrong(format!("cannot read the rules: {error}")))?;
         let pipelines = self.configurations.pipelines();
@@ -63,16 +63,15 @@ impl RehearsalPage {
         let named = named.ok_or_else(|| {
             Refusal::wrong(format!("there is no pipeline {:?}: write it as traces/NAME", changed.pipeline))
         })?;
-        let (_, mut items) = self.taps.read(changed.tap, 0).ok_or_else(|| {
+        let items = self.taps.kept(changed.tap, &named.id).ok_or_else(|| {
             Refusal::new(
                 StatusCode::GONE,
                 format!("there is no tap {}: open another one, of the pipeline", changed.tap),
             )
         })?;
-        items.retain(|item| item.pipeline == named.id);
         let pipeline = Pipeline { processing: changed.processing(), ..named };
         let rehearsal = self.taps.rehearse(&pipeline, &items)?;
-        Ok(answer(&pipeline, items.len(), &rehearsal, changed.redact))
+        Ok(show(body, &answer(&pipeline, &rehearsal, changed.redact)))
     }
 }
 
@@ -82,10 +81,7 @@ impl Page for RehearsalPage {
     }
 
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        match self.answer(asked) {
-            Ok(answer) => show(body, &answer),
-            Err(refusal) => refusal.show(body),
-        }
+        self.answer(asked, body).unwrap_or_else(|refusal| refusal.show(body))
     }
 }
 
@@ -104,20 +100,44 @@ impl Changed {
     }
 }
 
-fn answer(pipeline: &Pipeline, samples: usize, rehearsal: &Rehearsal, redacts: bool) -> Value {
-    let Rehearsal { kept, removed, rules, changed } = rehearsal;
-    let signal = pipeline.id.signal;
-    let failed: u64 = rules.iter().map(|rule| rule.errors).sum();
-    let before_and_after = changed.iter().map(|(before, after)| {
-        let after = after.as_ref().map(|after| document(signal, after, redacts));
-        json!({"before": document(signal, &before.request, redacts), "after": after})
-    });
-    json!({
-        "samples": samples, "kept": kept, "removed": removed, "failed": failed,
-        "rules": rules.iter().map(rule).collect::<Vec<_>>(),
-        "changed": before_and_after.collect::<Vec<_>>(),
-        "yaml": yaml::documents(&[object(pipeline)]),
-    })
+#[derive(Serialize)]
+struct Answer<'a> {
+    samples: u64,
+    kept: u64,
+    removed: u64,
+    failed: u64,
+    rules: Vec<Value>,
+    #[serde(serialize_with = "before_and_after")]
+    changed: Changes<'a>,
+    yaml: String,
+}
+
+struct Changes<'a> {
+    signal: Signal,
+    rehearsal: &'a Rehearsal,
+    redacts: bool,
+}
+
+fn answer<'a>(pipeline: &Pipeline, rehearsal: &'a Rehearsal, redacts: bool) -> Answer<'a> {
+    let Rehearsal { kept, removed, rules, .. } = rehearsal;
+    Answer {
+        samples: kept + removed,
+        kept: *kept,
+        removed: *removed,
+        failed: rules.iter().map(|rule| rule.errors).sum(),
+        rules: rules.iter().map(rule).collect(),
+        changed: Changes { signal: pipeline.id.signal, rehearsal, redacts },
+        yaml: yaml::documents(&[object(pipeline)]),
+    }
+}
+
+/// Documents are made one after the other.
+fn before_and_after<S: Serializer>(of: &Changes<'_>, to: S) -> Result<S::Ok, S::Error> {
+    let Changes { signal, rehearsal, redacts } = of;
+    to.collect_seq(rehearsal.changed.iter().map(|(before, after)| {
+        let after = after.as_ref().map(|after| document(*signal, after, *redacts));
+        json!({"before": document(*signal, &before.request, *redacts), "after": after})
+    }))
 }
 
 fn rule(report: &RuleReport) -> Value {

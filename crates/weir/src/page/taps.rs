@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
-use weir_engine::taps::{Caught, Edge, TapFigures, Taps, Way, Wish};
+use weir_engine::taps::{Caught, Edge, Reading, TapFigures, Taps, Way, Wish};
 use weir_plan::Pipeline;
 
+use super::configurations::Texts;
 use super::json::{Refusal, document, show};
 use super::past::pairs;
 use crate::page::Configurations;
@@ -92,6 +93,8 @@ impl TapsPage {
         let opened: Opened = serde_json::from_slice(asked.body)
             .map_err(|error| Refusal::wrong(format!("cannot read what the tap should show: {error}")))?;
         let wish = opened.wish(&self.configurations)?;
+        // Whoever asks for it finds what was wished for.
+        let mut wishes = self.wishes();
         let tap = self.taps.open(&wish)?;
         let Opened { pipeline, edge, text, r#where, items_per_second, seconds, redact } = &opened;
         let (has_text, edge, condition) = (text.is_some(), format!("{edge:?}").to_lowercase(), r#where.as_deref());
@@ -108,7 +111,6 @@ impl TapsPage {
             "a tap is open: somebody looks at telemetry"
         );
         let figures = self.taps.list();
-        let mut wishes = self.wishes();
         wishes.retain(|id, _| figures.iter().any(|figures| figures.id == *id));
         wishes.insert(tap, opened);
         let ends = figures.iter().find(|figures| figures.id == tap).map(|figures| figures.ends_unix_ms);
@@ -132,11 +134,17 @@ impl TapsPage {
 
     fn read(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let after = pairs(asked.query).find(|(name, _)| *name == "after").and_then(|(_, value)| value.parse().ok());
-        let found = number.parse().ok().and_then(|id| self.taps.read(id, after.unwrap_or_default()));
-        let wish = found.as_ref().and_then(|(figures, _)| self.wishes().get(&figures.id).cloned());
-        let Some(((figures, caught), wish)) = found.zip(wish) else { return Err(gone(number)) };
-        let answer = Reading { state: state(&figures, &wish), last: figures.caught, items: Items { caught, wish } };
-        Ok(show(body, &answer))
+        let after = after.unwrap_or_default();
+        let id = number.parse().unwrap_or_default();
+        let wish = self.wishes().get(&id).cloned();
+        let Some((Reading { figures, items, ways }, wish)) = self.taps.read(id, after).zip(wish) else {
+            return Err(gone(number));
+        };
+        let last = items.last().map_or(after, |item| item.number);
+        let ways = ways.into_iter().map(|(number, way)| (number, way_of(way))).collect();
+        let texts = self.configurations.texts();
+        let items = Items { caught: items, redacts: wish.redact, texts };
+        Ok(show(body, &Answer { state: state(&figures, &wish), last, ways, items }))
     }
 
     fn wishes(&self) -> MutexGuard<'_, BTreeMap<u64, Opened>> {
@@ -196,39 +204,47 @@ fn state(figures: &TapFigures, wish: &Opened) -> Value {
 }
 
 #[derive(Serialize)]
-struct Reading {
+struct Answer {
     #[serde(flatten)]
     state: Value,
-    /// The number of the newest item.
+    /// The number of the newest item here: more are asked for after that.
     last: u64,
+    /// What has become of all that is kept, by their numbers.
+    ways: Vec<(u64, &'static str)>,
     #[serde(serialize_with = "items")]
     items: Items,
 }
 
 struct Items {
     caught: Vec<Arc<Caught>>,
-    wish: Opened,
+    redacts: bool,
+    /// What rules say, by pipeline and field.
+    texts: Texts,
 }
 
 /// Documents are made one after the other.
 fn items<S: Serializer>(items: &Items, to: S) -> Result<S::Ok, S::Error> {
     let mut list = to.serialize_seq(None)?;
     for caught in &items.caught {
-        list.serialize_element(&item(caught, items.wish.redact))?;
+        list.serialize_element(&item(caught, items))?;
     }
     list.end()
 }
 
-fn item(caught: &Caught, redacts: bool) -> Value {
-    let removed_by = caught.removed_by.as_ref().map(|by| json!({"field": by.field, "text": by.text}));
+fn item(caught: &Caught, Items { redacts, texts, .. }: &Items) -> Value {
+    let removed_by = caught.removed_by.as_ref().map(|by| {
+        let text = texts.get(&(caught.pipeline.clone(), by.field.clone())).map_or("", String::as_str);
+        json!({"field": by.field, "text": text})
+    });
     json!({
         "seq": caught.number, "unix_ms": caught.unix_ms, "pipeline": caught.pipeline.to_string(),
-        "item": document(caught.pipeline.signal, &caught.request, redacts),
-        "way": caught.way().map_or("removed", name), "removed_by": removed_by,
+        "item": document(caught.pipeline.signal, &caught.request, *redacts),
+        "way": way_of(caught.way()), "removed_by": removed_by,
     })
 }
 
-fn name(way: Way) -> &'static str {
+fn way_of(way: Option<Way>) -> &'static str {
+    let Some(way) = way else { return "removed" };
     match way {
         Way::Refused => "refused",
         Way::Pending => "pending",

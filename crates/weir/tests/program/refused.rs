@@ -22,7 +22,7 @@ async fn refusing(away: &Arc<AtomicBool>, said: Say) -> Backend {
 /// What a backend says of itself is in the log once, and its end as well.
 #[tokio::test]
 async fn what_a_backend_says_is_told_once_and_so_is_its_end() {
-    for (code, begins) in [(7, "backend refuses everything"), (14, "backend does not take data now")] {
+    for (code, begins) in [(7, "backend refuses what it is sent"), (14, "backend does not take data now")] {
         let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
         let backend = refusing(&away, Say::Code(code, "for a reason", None)).await;
         let manifest = manifest("backend", backend.address);

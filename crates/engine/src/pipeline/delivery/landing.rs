@@ -181,15 +181,13 @@ impl Delivery {
                 tracing::warn!(%pipeline, cause, pending, advice, "backend does not answer; data is kept and tried again");
                 self.complained = true;
             }
-            BackendState::Refused => self.refuses(code, message, is_news, now),
+            BackendState::Refused => self.refuses(code, message, now),
             _ => {}
         }
     }
 
-    fn refuses(&mut self, code: &str, cause: &str, is_news: bool, now: Instant) {
-        // This is asked first, so that news is not told twice at once.
-        let due = self.pace.may_complain(now);
-        let Some(left_out) = due.or(is_news.then_some(0)) else { return };
+    fn refuses(&mut self, code: &str, cause: &str, now: Instant) {
+        let Some(left_out) = self.pace.may_report_refusal(now) else { return };
         let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
         let advice = "look at the credentials and the path of the output, and at what the backend says";
         tracing::warn!(
@@ -199,7 +197,7 @@ impl Delivery {
             pending,
             left_out,
             advice,
-            "backend refuses everything; data is kept, small requests are tried"
+            "backend refuses what it is sent; data is kept, small requests are tried"
         );
         self.complained = true;
     }
