@@ -220,7 +220,7 @@ impl Pipelines {
         let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(copies));
         if wish > limit && self.said_limit.is_none_or(|said| limit < said) {
             self.said_limit = Some(limit);
-            tracing::warn!(
+            tracing::info!(
                 wish,
                 limit,
                 "requests are limited to what there is room for in all pipelines; more memory allows more"
