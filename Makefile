@@ -42,6 +42,7 @@ rust-programs: tools
 go-programs: tools
 	tests/cluster/build.sh
 	tests/interop/setup.sh
+	tests/page/setup.sh
 
 .PHONY: test-interop
 test-interop: build test-ottl-differential ## Real clients and backends: SDKs, telemetrygen, the OpenTelemetry Collector, Prometheus
@@ -49,7 +50,7 @@ test-interop: build test-ottl-differential ## Real clients and backends: SDKs, t
 
 .PHONY: test-page
 test-page: build ## Click through the page of real processes in Chromium; SCREENSHOTS=DIR leaves pictures there
-	tests/page/run.sh $(if $(SCREENSHOTS),--screenshots="$(abspath $(SCREENSHOTS))")
+	WEIR=$(WEIR) tests/page/run.sh $(if $(SCREENSHOTS),--screenshots="$(abspath $(SCREENSHOTS))")
 
 # Of the whole workspace, so that what `make test` has built is used again.
 .PHONY: test-ottl-differential

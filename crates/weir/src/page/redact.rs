@@ -15,7 +15,7 @@ static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// `Bearer abc`, and what stands behind `password=` or `"token": "`.
 static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)\b((?:bearer|basic)[ \t]+|(?:passw|secret|token|credential|cookie|session|authorization|(?:api|private)[-_.]?key)[A-Za-z0-9_.-]{0,32}\\?["']?[ \t]*[:=][ \t]*\\?["']?(?:(?:bearer|basic)[ \t]+)?|[a-z][a-z0-9+.-]{0,16}://[^/@\s:]{1,64}:)[^\s"',;&\\@]+"#,
+        r#"(?i)(\b(?:bearer|basic)[ \t]+|(?:passw|secret|token|credential|cookie|session|authorization|(?:api|private)[-_.]?key)[A-Za-z0-9_.-]{0,32}\\?["']?[ \t]*[:=][ \t]*\\?["']?(?:(?:bearer|basic)[ \t]+)?|\b[a-z][a-z0-9+.-]{0,16}://[^/@\s:]{1,64}:)[^\s"',;&\\@]+"#,
     )
     .ok()
 });
@@ -74,6 +74,9 @@ mod tests {
             ("GET /x authorization: Bearer abc.def-1 200", "GET /x authorization: Bearer [redacted] 200"),
             (r#"{"user":"a","password":"p w"}"#, r#"{"user":"a","password":"[redacted] w"}"#),
             ("login?access_token=abc&x=1", "login?access_token=[redacted]&x=1"),
+            ("Cookie: id=abc; x=1", "Cookie: [redacted]; x=1"),
+            (r#"{"log":"{\"api_key\":\"abc\"}"}"#, r#"{"log":"{\"api_key\":\"[redacted]\"}"}"#),
+            ("postgres://user:abc@db/shop", "postgres://user:[redacted]@db/shop"),
             ("no token here", "no token here"),
         ] {
             let mut document = json!({"body": {"stringValue": text}});

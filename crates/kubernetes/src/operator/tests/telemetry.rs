@@ -9,7 +9,7 @@ fn state(decision: &Decision) -> &str {
 
 fn delete(cluster: &mut Cluster) {
     let telemetry = cluster.picture.telemetry.as_mut().unwrap();
-    Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:10Z".into();
 }
 
 #[test]
