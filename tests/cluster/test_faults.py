@@ -116,7 +116,7 @@ def test_another_operator_takes_over(scene: Scene) -> None:
     installation, cluster = scene.installation, scene.cluster
     installation.install(operator={"replicas": 2})
     leader = _leader(cluster)
-    cluster.kubectl("delete", "pod", leader, "--namespace", NAMESPACE, "--grace-period=0", "--force")
+    cluster.kubectl("delete", "pod", leader, "--namespace", NAMESPACE, "--grace-period=0", "--force", "--ignore-not-found")
     began = time.monotonic()
     wait_until(lambda: _leader(cluster) not in ("", leader), "another leads", 30)
     print(f"another leads after {time.monotonic() - began:.1f} s")
