@@ -4,8 +4,6 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO ?= cargo
 WEIR := target/release/weir
-# What makes that program.
-BUILD ?= $(CARGO) build --release --package weir
 FUZZ_SECONDS ?= 10
 
 .PHONY: help
@@ -18,7 +16,7 @@ run: build ## Build, start the gateway with a sink, a gentle load and containers
 
 .PHONY: build
 build: tools ## Build the release binary
-	$(BUILD)
+	$(CARGO) build --release --package weir
 
 .PHONY: test
 test: tools ## Formatting, lints, dependency rules, tests, documentation
@@ -36,7 +34,7 @@ programs: rust-programs go-programs ## With --jobs=2: everything that has to be 
 rust-programs: tools
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 	$(CARGO) test --workspace --no-run
-	$(BUILD)
+	$(CARGO) build --release --package weir
 
 .PHONY: go-programs
 go-programs: tools
