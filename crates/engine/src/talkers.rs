@@ -23,6 +23,9 @@ use crate::clock::unix_nanos;
 const FORSAKEN_AFTER: Duration = Duration::from_secs(30);
 /// Senders that are told apart.
 const MOST_TALKERS: usize = 10_000;
+/// What all of them take at most, and the part of the memory if that is less.
+const ROOM_BYTES: usize = 4 << 20;
+const OF_MEMORY: usize = 64;
 /// What a sender costs beside its names.
 const TALKER_BYTES: usize = 256;
 /// How much of a name is kept: no name of Kubernetes is longer.
@@ -88,7 +91,7 @@ impl Talkers {
     /// What they cost is paid for from here.
     pub(crate) fn pay_from(&self, budget: &Budget) {
         // An engine begins once.
-        let _ = self.shelf.budget.set(budget.clone());
+        let _ = self.shelf.budget.set(budget.within(ROOM_BYTES.min(budget.capacity() / OF_MEMORY)));
     }
 
     /// What was counted so far. Counting goes on for a while, or begins.

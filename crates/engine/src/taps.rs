@@ -26,6 +26,7 @@ use crate::clock::unix_nanos;
 use crate::rules::{Processed, Rules};
 
 pub use caught::{Caught, RemovedBy};
+use inbox::Passed;
 pub(crate) use mark::Mark;
 pub use mark::Way;
 pub use rehearsal::Rehearsal;
@@ -256,9 +257,12 @@ impl Taps {
     /// Has its requests taken apart, ends it when its time is over, and forgets it when nobody reads it any more.
     async fn look_after(self, tap: Arc<Tap>) {
         while tap.is_open() && !tap.is_over(FORSAKEN_AFTER) {
-            // Whichever is first.
-            let _ = tokio::time::timeout(CHECK, tap.has_more()).await;
-            self.work(&tap).await;
+            // Its time is looked at between any two requests: there may always be another one.
+            match tap.next() {
+                Some(passed) => self.work(&tap, passed).await,
+                // Whichever is first.
+                None => drop(tokio::time::timeout(CHECK, tap.has_more()).await),
+            }
         }
         self.end(&tap);
         let id = tap.id;
@@ -267,19 +271,18 @@ impl Taps {
         self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner).retain(|other| other.id != id);
     }
 
-    async fn work(&self, tap: &Arc<Tap>) {
-        while let Some(passed) = tap.next() {
-            let _turn = self.shelf.turn.lock().await;
-            let worker = Arc::clone(tap);
-            let work = move || {
-                let began = Instant::now();
-                worker.take_apart(&passed);
-                began.elapsed()
-            };
-            // It has no other end than its own.
-            let took = tokio::task::spawn_blocking(work).await.unwrap_or_default();
-            tokio::time::sleep(took * REST).await;
-        }
+    /// Takes a request apart, when no other tap does, and rests after that.
+    async fn work(&self, tap: &Arc<Tap>, passed: Passed) {
+        let _turn = self.shelf.turn.lock().await;
+        let worker = Arc::clone(tap);
+        let work = move || {
+            let began = Instant::now();
+            worker.take_apart(&passed);
+            began.elapsed()
+        };
+        // It has no other end than its own.
+        let took = tokio::task::spawn_blocking(work).await.unwrap_or_default();
+        tokio::time::sleep(took * REST).await;
     }
 }
 

@@ -112,6 +112,16 @@ impl Admin {
     }
 }
 
+/// A number on a page; 0 if there is none.
+pub(crate) fn number(of: &Value) -> u64 {
+    of.as_u64().unwrap_or_default()
+}
+
+/// All of what a page counts by reason.
+pub(crate) fn sum(of: &Value) -> u64 {
+    of.as_object().into_iter().flat_map(|reasons| reasons.values()).map(number).sum()
+}
+
 fn as_json(path: &str, page: &[u8]) -> anyhow::Result<Value> {
     serde_json::from_slice(page).with_context(|| format!("{path} is not JSON: is it the admin port?"))
 }

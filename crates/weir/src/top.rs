@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 
-use crate::admin::{Admin, AdminArgs};
+use crate::admin::{Admin, AdminArgs, number, sum};
 use crate::tables::{bytes, legible, table, time};
 
 const EXAMPLES: &str = "\
@@ -207,15 +207,6 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], rows: usize) -> io::Res
         writeln!(out, "\nThe newest configuration is not used: {error}")?;
     }
     Ok(())
-}
-
-fn number(of: &Value) -> u64 {
-    of.as_u64().unwrap_or_default()
-}
-
-/// Of what is counted by reason.
-fn sum(of: &Value) -> u64 {
-    of.as_object().into_iter().flat_map(|reasons| reasons.values()).map(number).sum()
 }
 
 fn words(of: &Value) -> String {

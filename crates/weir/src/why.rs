@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs};
+use crate::admin::{Admin, AdminArgs, number, sum};
 use crate::tables::{bytes, legible, time};
 use crate::tap;
 
@@ -210,15 +210,6 @@ fn has_text(sample: &Value, text: &str) -> bool {
 fn decoded(text: &str) -> Option<Vec<u8>> {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.decode(text).ok()
-}
-
-fn number(of: &Value) -> u64 {
-    of.as_u64().unwrap_or_default()
-}
-
-/// Of what is counted by reason.
-fn sum(of: &Value) -> u64 {
-    of.as_object().into_iter().flat_map(|reasons| reasons.values()).map(number).sum()
 }
 
 #[cfg(test)]

@@ -364,3 +364,24 @@ async fn a_condition_that_takes_more_memory_than_there_is_opens_no_tap() {
     assert!(status == 400 && answer["error"].as_str().unwrap().contains("at most 1000"), "{status} {answer}");
     open(port, &json!({"pipeline": "traces/shop", "where": "IsMatch(span.name, \"a\")"})).await;
 }
+
+/// There is always another request to be taken apart.
+#[tokio::test]
+async fn a_tap_ends_in_time_while_it_has_much_to_look_at() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let tap = open(port, &json!({"pipeline": "traces/shop", "where": "span.name == \"never\"", "seconds": 2})).await;
+    let client = Grpc::connect(weir.grpc).await;
+    let sends = async {
+        loop {
+            assert_eq!(client.export(&payload::encoded(1, 500, 10)).await.code, OK);
+        }
+    };
+    let ends = eventually("it ends", async || read(port, tap).await["state"] == "ended");
+    tokio::select! {
+        () = sends => {}
+        () = ends => {}
+    }
+    assert!(read(port, tap).await["seen"].as_u64().unwrap() > 1000);
+}
