@@ -39,6 +39,8 @@ cargo test --workspace --doc --quiet >"$logs/doc.log" 2>&1 || { failed=1 && mv "
 
 if ((failed)); then
     find "$logs" -name '*.failed' -exec cat {} +
+    # Once more at the end, where it is seen however long the output is.
+    grep --no-filename --after-context=4 ' panicked at ' "$logs"/*.failed || true
     find "$logs" -name '*.failed' -printf 'tests: FAILED, see above: %f\n'
     exit 1
 fi

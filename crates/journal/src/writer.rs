@@ -39,6 +39,8 @@ pub struct Writer {
     active: Option<Active>,
     acks: BTreeMap<u64, AckFile>,
     next_id: u64,
+    /// No file that was removed before this process began can come back.
+    removals_last: bool,
     previous: Previous,
     /// A file that is not written to any more could not be synced. The next [`Writer::sync`] says so.
     unsynced: Option<io::Error>,
@@ -50,7 +52,8 @@ impl Writer {
         let Options { segment_bytes, seed } = options;
         // A group begins before this, so that its offsets fit.
         let segment_bytes = segment_bytes.clamp(MIN_SEGMENT, MAX_SEGMENT / 4);
-        Self { fs, journal, segment_bytes, seed, active: None, acks, next_id, previous, unsynced: None }
+        let (active, removals_last, unsynced) = (None, false, None);
+        Self { fs, journal, segment_bytes, seed, active, acks, next_id, removals_last, previous, unsynced }
     }
 
     /// Appends a group of entries with one write and, when it is to be [`Durability::Synced`], one sync. All or nothing:
@@ -156,6 +159,7 @@ impl Writer {
             let source = io::Error::other("numbers of segments end before; move the file with the greatest one away");
             return Err(AppendError::Io { action: "create", file: FileKind::Segment.name(id), source });
         }
+        self.let_removals_last(id)?;
         self.next_id += 1;
         let head = FileHead { id, nonce: nonce(self.seed, id), created_ms: now_ms, previous: self.previous };
         let active = Active::create(&*self.fs, &head, self.segment_bytes)?;
@@ -164,6 +168,18 @@ impl Writer {
         let segment = Segment { disk_bytes: self.segment_bytes, previous, ..Segment::new(head.seal()) };
         self.journal.index().segments.insert(id, segment);
         Ok(active)
+    }
+
+    /// The first number may be that of a segment which an earlier process removed. Should power loss bring back its
+    /// completions, they would lie beside a new segment that has no head yet, and look like damage.
+    fn let_removals_last(&mut self, id: u64) -> Result<(), AppendError> {
+        if !self.removals_last {
+            let action = "sync the directory before creating";
+            let failed = |source| AppendError::Io { action, file: FileKind::Segment.name(id), source };
+            self.fs.sync_dir().map_err(failed)?;
+            self.removals_last = true;
+        }
+        Ok(())
     }
 
     fn append_to(

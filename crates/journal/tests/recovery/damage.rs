@@ -450,7 +450,6 @@ fn thousands_of_damaged_places() {
     assert_eq!((damage.places, damage.entries, damage.items), (3000, 3000, 7 * 3000));
 }
 
-/// Names of queues are in both files; without either, what is owed is kept under a name of its own.
 #[test]
 fn what_was_refused_and_removed_does_not_come_back_as_damage() {
     for seed in 0..200 {
@@ -475,6 +474,30 @@ fn what_was_refused_and_removed_does_not_come_back_as_damage() {
     }
 }
 
+/// A number is used again when its files were removed and the process ended; power loss may bring one of them back.
+#[test]
+fn what_was_removed_does_not_come_back_beside_a_new_segment() {
+    for seed in 0..200 {
+        let fs = SimFs::new(seed);
+        let (mut writer, journal, _) = start(&fs, 4096);
+        let queues = [journal.queue("a")];
+        let entries = append(&mut writer, &[b"done with".to_vec()], &queues);
+        assert!(journal.complete(queues[0], &entries[0]));
+        writer.tidy().unwrap();
+        let fs = fs.after_kill();
+        let (mut writer, journal, _) = start(&fs, 4096);
+        fs.crash_at(seed % 8);
+        let payload = [Bytes::from_static(b"never acknowledged")];
+        let owed = [Owed { queue: journal.queue("a"), taken: false }];
+        let refused = writer.append(&[NewEntry { payload: &payload, items: 7, owed: &owed }], 1, Durability::Synced);
+        assert_eq!(refused.is_err(), fs.has_crashed());
+        let damage = recover(&fs.after_power_loss()).recovery.damage;
+        // Completions are not synced, and may be torn.
+        assert!(damage.iter().all(|report| report.file == ACKS), "seed {seed}: {damage:?}");
+    }
+}
+
+/// Names of queues are in both files; without either, what is owed is kept under a name of its own.
 #[test]
 fn a_queue_without_a_name() {
     let (fs, all) = small();

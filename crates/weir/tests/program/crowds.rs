@@ -14,12 +14,9 @@ use weir_testkit::metrics::Scrape;
 use weir_testkit::payload;
 use weir_testkit::sink::closed_port;
 
-use crate::process::Weir;
+use crate::process::{BESIDE, Weir};
 
 const MEMORY: u64 = 64 << 20;
-
-/// What the process may use beside its budget.
-const BESIDE: u64 = 32_000_000;
 
 /// The most items that one request may have.
 const CROWD: usize = 1 << 20;
@@ -106,7 +103,7 @@ async fn send_at_once(
         clients.spawn(async move { post(address, signal, content_type, encoding, &body).await.status });
     }
     let statuses = clients.join_all().await;
-    let peak = weir.memory("VmHWM");
+    let peak = weir.peak();
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak; {statuses:?}");
     statuses
 }

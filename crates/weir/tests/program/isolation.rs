@@ -11,12 +11,9 @@ use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::metrics::{Scrape, whole};
 use weir_testkit::sink::{arrived, faults, sink};
 
-use crate::process::{Weir, manifest};
+use crate::process::{BESIDE, Weir, manifest};
 
 const MEMORY: u64 = 64 << 20;
-
-/// What the process may use beside its budget.
-const BESIDE: u64 = 32_000_000;
 
 /// Requests of half a MiB, which is more than the memory budget in all.
 const REQUESTS: u64 = 160;
@@ -63,7 +60,7 @@ async fn two_sick_backends_cost_one_copy_on_disk_and_nobody_else_anything() {
     assert!(spilled <= sent / 100 * 102, "{spilled} bytes written for {sent} sent");
     assert!(dir.space() <= sent / 10 * 12 + SEGMENT, "{} bytes on disk for {sent} sent", dir.space());
     assert!(scrape.get("weir_memory_used_bytes") <= scrape.get("weir_memory_budget_bytes"));
-    let peak = weir.memory("VmHWM");
+    let peak = weir.peak();
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak");
 
     refusing.set_faults(faults("{}"));
@@ -76,7 +73,7 @@ async fn two_sick_backends_cost_one_copy_on_disk_and_nobody_else_anything() {
     }
     dir.becomes_empty().await;
     assert_eq!(healthy.report(false).duplicates, 0, "what it had was noted");
-    let peak = weir.memory("VmHWM");
+    let peak = weir.peak();
     assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak while the backlog was sent");
 }
 

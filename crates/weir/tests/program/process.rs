@@ -28,6 +28,9 @@ pub(crate) struct Weir {
 }
 
 /// The file with the manifests.
+/// What a process may use beside its budget, in bytes; see [`Weir::peak`].
+pub(crate) const BESIDE: u64 = 16_000_000;
+
 const MANIFESTS: &str = "pipelines.yaml";
 
 /// The program with arguments; output is captured.
@@ -215,6 +218,12 @@ impl Weir {
     /// The log lines so far with this message.
     pub(crate) fn all_logged(&self, message: &str) -> Vec<Value> {
         self.logs().into_iter().filter(|line| line["message"] == message).collect()
+    }
+
+    /// The most memory it has had, in bytes, without what is mapped of the program: a debug build's is larger than all
+    /// that these tests count.
+    pub(crate) fn peak(&self) -> u64 {
+        self.memory("VmHWM").saturating_sub(self.memory("RssFile"))
     }
 
     /// A figure of `/proc/PID/status` about memory, in bytes.
