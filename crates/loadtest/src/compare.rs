@@ -31,7 +31,7 @@ Examples:
 A RUN is a directory that -o wrote or one with several of them, a result.json, or a version, commit or name (-n) of the
 history, which means all of its runs. The first is the baseline.
 
-Exit code 1: with --gate, something is worse than it may be.";
+Exit code 3: with --gate, something is worse than it may be, or the tests are not the same.";
 
 /// Compare two load tests, or repeated ones.
 #[derive(Args, Debug, Clone)]
@@ -66,6 +66,9 @@ pub enum Format {
     Json,
 }
 
+/// How many times as long the longest of tests may be that are the same: the last requests of some take a while.
+const TIMES_ALIKE: f64 = 1.5;
+
 /// Everything that was compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Comparison {
@@ -73,6 +76,8 @@ pub(crate) struct Comparison {
     pub(crate) new: Vec<String>,
     /// Why to doubt it.
     pub(crate) doubts: Vec<String>,
+    /// Why these are not the same test. No gate is open for them.
+    pub(crate) mismatches: Vec<String>,
     pub(crate) rows: Vec<Row>,
     /// Scenarios and systems that are on one side only.
     pub(crate) only_in_base: Vec<String>,
@@ -140,7 +145,10 @@ impl Row {
     }
 }
 
-/// Compares; exit code 1 when a gate is closed.
+/// With `--gate`, when it is closed. Whatever else goes wrong is 1.
+const GATE_IS_CLOSED: u8 = 3;
+
+/// Compares; exit code 3 when a gate is closed.
 ///
 /// # Errors
 /// A run, the history or the gate cannot be read.
@@ -152,7 +160,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut comparison = compare(&base, &new, f64::from(args.noise) / 100.0);
     comparison.gate = gate.map(|gate| {
         let violations = gate.violations(&comparison.rows);
-        GateResult { passed: violations.is_empty(), violations }
+        GateResult { passed: violations.is_empty() && comparison.mismatches.is_empty(), violations }
     });
     let text = match args.format {
         Format::Text => present::text(&comparison, args.noise),
@@ -160,7 +168,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     };
     printed(io::stdout().lock().write_all(text.as_bytes()))?;
     let is_open = comparison.gate.is_none_or(|gate| gate.passed);
-    Ok(if is_open { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_open { ExitCode::SUCCESS } else { ExitCode::from(GATE_IS_CLOSED) })
 }
 
 /// Two runs, or several with several.
@@ -192,6 +200,7 @@ fn compare(base: &[Run], new: &[Run], assumed_noise: f64) -> Comparison {
         base: base.iter().map(source).collect(),
         new: new.iter().map(source).collect(),
         doubts: doubts(base, new),
+        mismatches: mismatches(base, new),
         rows: both.flat_map(|subject| rows(subject, base, new, assumed_noise)).collect(),
         only_in_base: only_in(&of_base, &of_new),
         only_in_new: only_in(&of_new, &of_base),
@@ -249,18 +258,33 @@ fn verdict(Ratio { low, high, .. }: Ratio, better: Better) -> Verdict {
     }
 }
 
-/// Figures of different machines say less, and those of different loads are other figures.
+/// Figures of different machines say less.
 fn doubts(base: &[Run], new: &[Run]) -> Vec<String> {
-    let runs = || base.iter().chain(new).filter_map(|run| Some((run, run.environment.as_ref()?)));
-    let machines = different(runs().map(|(_, environment)| environment.machine.describe()));
+    let environments = base.iter().chain(new).filter_map(|run| run.environment.as_ref());
+    let machines = different(environments.map(|environment| environment.machine.describe()));
     let machines = (machines.len() > 1).then(|| format!("measured on different machines: {}", machines.join(" / ")));
-    let scenarios = different(runs().filter_map(|(run, _)| Some(subject(run.rows.first()?).0)));
-    let loads = scenarios.into_iter().filter_map(|scenario| {
-        let of_scenario = runs().filter(|(run, _)| run.rows.first().is_some_and(|row| subject(row).0 == scenario));
-        let loads = different(of_scenario.map(|(_, environment)| environment.load.clone()));
-        (loads.len() > 1).then(|| format!("{scenario} was measured with different loads: {}", loads.join(" / ")))
+    machines.into_iter().collect()
+}
+
+/// What is measured with another load, or for another time, is another figure; and whatever is on both sides hides a
+/// difference.
+fn mismatches(base: &[Run], new: &[Run]) -> Vec<String> {
+    let runs = || base.iter().chain(new);
+    let scenarios = different(runs().filter_map(|run| Some(subject(run.rows.first()?).0)));
+    let of_scenario = scenarios.into_iter().flat_map(|scenario| {
+        let of = || runs().filter(|run| run.rows.first().is_some_and(|row| subject(row).0 == scenario));
+        let loads = different(of().filter_map(|run| Some(run.environment.as_ref()?.load.clone())));
+        let times = of().flat_map(|run| &run.rows).filter_map(|row| row.get("duration_s")?.as_f64());
+        let (shortest, longest) = times.fold((f64::MAX, 0.0_f64), |(low, high), time| (low.min(time), high.max(time)));
+        let loads =
+            (loads.len() > 1).then(|| format!("{scenario} was measured with different loads: {}", loads.join(" / ")));
+        let times = (longest > shortest * TIMES_ALIKE)
+            .then(|| format!("{scenario} was measured for {shortest:.1} s here and {longest:.1} s there"));
+        loads.into_iter().chain(times).collect::<Vec<_>>()
     });
-    machines.into_iter().chain(loads).collect()
+    let both = base.iter().filter(|run| new.contains(run));
+    let both = different(both.map(|run| format!("{} is on both sides", run.source)));
+    of_scenario.chain(both).collect()
 }
 
 /// Each text once.

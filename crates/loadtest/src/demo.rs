@@ -161,6 +161,7 @@ impl Processes {
             source.stop(PATIENCE).await?;
         }
         let samples = scraped_samples().await?;
+        let pending = pending_items().await?;
         self.gateway.stop(PATIENCE).await?;
         let report = sink_report().await?;
         self.sink.stop(PATIENCE).await?;
@@ -169,8 +170,13 @@ impl Processes {
         say(&format!(
             "\nstopped; the backend received {received}; {duplicates} of them twice, {lines} of them lines of containers; \
              {samples} samples were scraped"
-        ))
-        .map(drop)
+        ))?;
+        if pending > 0.0 {
+            let _ = say(&format!(
+                "{pending} items waited for the backend just before the end; what it did not take is deleted with these files"
+            ))?;
+        }
+        Ok(())
     }
 }
 
@@ -183,6 +189,12 @@ async fn sink_report() -> anyhow::Result<SinkReport> {
 async fn scraped_samples() -> anyhow::Result<f64> {
     let text = http::get(METRICS_PORT, "/metrics").await?;
     Ok(sum(&String::from_utf8_lossy(&text), "weir_scraped_samples_total").unwrap_or(0.0))
+}
+
+/// Items that are owed to the backend.
+async fn pending_items() -> anyhow::Result<f64> {
+    let text = http::get(METRICS_PORT, "/metrics").await?;
+    Ok(sum(&String::from_utf8_lossy(&text), "weir_pipeline_pending_items").unwrap_or(0.0))
 }
 
 /// Lines of containers that arrived.
@@ -226,9 +238,10 @@ fn welcome(directory: &Path) -> String {
   OTLP/gRPC  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_EXPORTER_OTLP_PROTOCOL=grpc
   OTLP/HTTP  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 
-  page               http://127.0.0.1:{METRICS_PORT}/ in a browser: where data goes
+  page               http://127.0.0.1:{ADMIN_PORT}/ in a browser: where data goes, and what it is
+  the same here      weir top; weir why; weir tap '*'
+  how it flows       curl http://127.0.0.1:{HEALTH_PORT}/health/pipelines
   metrics            curl http://127.0.0.1:{METRICS_PORT}/metrics
-  backends           curl http://127.0.0.1:{ADMIN_PORT}/backends
   scraped targets    weir targets (these metrics, every 5 s)
   break the backend  curl -X POST http://127.0.0.1:{CONTROL_PORT}/faults -d '{{\"fault\":[\"503:100\"]}}'
   mend the backend   curl -X POST http://127.0.0.1:{CONTROL_PORT}/faults -d '{{}}'

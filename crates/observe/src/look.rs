@@ -28,6 +28,8 @@ pub struct Look {
     pub waiting: Waiting,
     /// What the backend does with what it is sent.
     pub backend: Backend,
+    /// In which words it last refused something. It may have taken other data since.
+    pub last_refusal: String,
     /// Those who send.
     pub clients: Clients,
     /// Where its data comes from.

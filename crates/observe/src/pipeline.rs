@@ -266,18 +266,24 @@ impl Pipeline {
             Some(before) => before,
             None => began,
         });
-        let words = self.words(now.at.since_start, &look.backend);
+        let amounts = now.amounts_since(&began);
+        let refuses = amounts.refused > 0 || amounts.rejected > 0;
+        let words = self.words(now.at.since_start, look, refuses);
         self.verdict.trouble = Some(Box::new(Trouble {
             state,
             since: began.at.unix_seconds,
-            amounts: now.amounts_since(&began),
+            amounts,
             kept: kept(now, &began, look),
             words,
         }));
     }
 
-    /// The backend's words. Those of the same kind stay for a while: many have a number of their own in each answer.
-    fn words(&mut self, now: Duration, backend: &Backend) -> String {
+    /// The backend's words. Those of the same kind stay for a while: many have a number of their own in each answer. Who
+    /// takes what is left between two refusals has said why it `refuses` the rest.
+    fn words(&mut self, now: Duration, look: &Look, refuses: bool) -> String {
+        let kept = Backend::Refuses(look.last_refusal.clone());
+        let is_kept = refuses && look.backend.words().is_empty();
+        let backend = if is_kept { &kept } else { &look.backend };
         let (kind, long) = (discriminant(backend), self.rhythm.long());
         let said =
             self.verdict.trouble.as_ref().map(|trouble| trouble.words.as_str()).filter(|words| !words.is_empty());

@@ -53,11 +53,13 @@ pub fn when(unix_seconds: u64) -> String {
 
 fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String {
     let Amounts { delivered, refused, requests, turned_away, .. } = amounts;
+    let lost = amounts.lost();
     match state {
         State::Healthy => String::new(),
         State::AllDropped | State::NothingDelivered => format!("No {items} were delivered since {since}"),
-        State::SomeDropped if amounts.lost() > 0 => {
-            let share = share(amounts.lost(), amounts.lost().saturating_add(delivered));
+        // Where the backend refuses more than was lost, that is what is wrong.
+        State::SomeDropped if lost > 0 && lost >= refused => {
+            let share = share(lost, lost.saturating_add(delivered));
             format!("{share} of the {items} were lost since {since}")
         }
         State::SomeDropped => {
@@ -68,6 +70,9 @@ fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String
             let share = share(turned_away, requests);
             format!("{share} of the requests of clients were asked to come again since {since}, for lack of room")
         }
+        State::BufferFilling if delivered == 0 => {
+            format!("The backend asks for another attempt each time, and has taken no {items} since {since}")
+        }
         State::BufferFilling => {
             format!("The backend takes less than arrives, or there is hardly any room left, since {since}")
         }
@@ -75,10 +80,11 @@ fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String
 }
 
 fn losses(state: State, amounts: Amounts, items: &str) -> String {
-    let Amounts { dropped, rejected, .. } = amounts;
+    let Amounts { dropped, rejected, refused, .. } = amounts;
     match (dropped, rejected) {
         (0, 0) if state == State::Throttling => "Nothing is lost as long as clients send again".to_owned(),
-        (0, 0) => format!("Nothing is lost: {items} that are refused are sent again"),
+        (0, 0) if refused > 0 => format!("Nothing is lost: {items} that are refused are sent again"),
+        (0, 0) => "Nothing is lost".to_owned(),
         (dropped, 0) => format!("{} {items} were given up here", amount(dropped)),
         (0, rejected) => format!("{} {items} were refused for good", amount(rejected)),
         (dropped, rejected) => {
@@ -118,6 +124,9 @@ fn advice(state: State, amounts: Amounts) -> &'static str {
         }
         State::AllDropped | State::SomeDropped => "See the page /rejected for what the backend refuses, and why",
         State::Throttling => "Give more memory, or make the backends faster",
+        State::BufferFilling if amounts.delivered == 0 => {
+            "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"
+        }
         State::BufferFilling => "Make the backend faster, or send it less",
     }
 }

@@ -279,9 +279,8 @@ fn what_is_said() {
     case.again(Delivers(1000), 10);
     case.again(Waits(1000), 24);
     let said = message(&case.trouble(), "spans");
-    let expected = "No spans were delivered since 2026-09-21T14:14:10Z. Nothing is lost: spans that are refused are sent \
-                    again. At least 20,000 spans (20 MiB) are kept until they are 1 GiB or 24 h old, at this rate in about \
-                    an hour. The backend: connection refused. Mend the backend, or the way to it: what is kept is delivered \
+    let expected = "No spans were delivered since 2026-09-21T14:14:10Z. Nothing is lost. At least 20,000 spans (20 MiB) are kept \
+                    until they are 1 GiB or 24 h old, at this rate in about an hour. The backend: connection refused. Mend the backend, or the way to it: what is kept is delivered \
                     then.";
     assert_eq!(said, expected);
     let of = |state, amounts| message(&Trouble { state, amounts, ..Trouble::default() }, "spans");
@@ -294,6 +293,27 @@ fn what_is_said() {
     assert!(said.starts_with("The backend refuses at least 20 % of the spans that it is sent since"), "{said}");
     let said = of(State::Throttling, Amounts { requests: 100, turned_away: 7, ..Amounts::default() });
     assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
+}
+
+/// A backend that refuses a part of the data has taken something since, and lost is only what it refuses alone.
+#[test]
+fn what_is_said_of_a_part() {
+    let mut case = Case::new();
+    case.look.last_refusal = "400: not like this".into();
+    assert_eq!(case.again(Refuses(1000, 430), TOLD), State::SomeDropped);
+    assert_eq!(case.trouble().words, "400: not like this");
+    let mut case = Case::new();
+    case.look.last_refusal = "400: an hour ago".into();
+    assert_eq!(case.again(Grows(1000, 900), 20), State::BufferFilling);
+    assert_eq!(case.trouble().words, "", "it is not why data waits");
+    let amounts = Amounts { delivered: 11_000, rejected: 7, refused: 4947, ..Amounts::default() };
+    let said = message(&Trouble { state: State::SomeDropped, amounts, ..Trouble::default() }, "spans");
+    let expected = "The backend refuses at least 20 % of the spans that it is sent since 1970-01-01T00:00:00Z. At least 5 spans \
+                    were refused for good. See the page /rejected for what the backend refuses, and why.";
+    assert_eq!(said, expected);
+    let amounts = Amounts::default();
+    let said = message(&Trouble { state: State::BufferFilling, amounts, ..Trouble::default() }, "spans");
+    assert!(said.starts_with("The backend asks for another attempt each time, and has taken no spans since"), "{said}");
 }
 
 /// Words that differ in each answer are no news.

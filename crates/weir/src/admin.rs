@@ -71,7 +71,7 @@ impl Admin {
     /// # Errors
     /// The same.
     pub(crate) fn get_bytes(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        body(path, &self.ask("GET", path, None)?)
+        self.body(path, &self.ask("GET", path, None)?)
     }
 
     /// Sends a document, and returns the answer.
@@ -79,13 +79,21 @@ impl Admin {
     /// # Errors
     /// The same, and when the process says that the document is wrong.
     pub(crate) fn post(&self, path: &str, document: &Value) -> anyhow::Result<Value> {
-        as_json(path, &body(path, &self.ask("POST", path, Some(document))?)?)
+        as_json(path, &self.body(path, &self.ask("POST", path, Some(document))?)?)
     }
 
     /// # Errors
     /// The same.
     pub(crate) fn delete(&self, path: &str) -> anyhow::Result<()> {
-        body(path, &self.ask("DELETE", path, None)?).map(drop)
+        self.body(path, &self.ask("DELETE", path, None)?).map(drop)
+    }
+
+    fn body(&self, path: &str, answer: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let refused = match self.token {
+            None => "it wants a token: name the file with it with --token-file",
+            Some(_) => "it takes another token: give the file that is its --admin-token-file, or the last line of it",
+        };
+        body(path, answer, refused)
     }
 
     /// In HTTP/1.0, so that the answer ends with the connection.
@@ -126,15 +134,15 @@ fn as_json(path: &str, page: &[u8]) -> anyhow::Result<Value> {
     serde_json::from_slice(page).with_context(|| format!("{path} is not JSON: is it the admin port?"))
 }
 
-/// The body of an answer that is OK.
-fn body(path: &str, answer: &[u8]) -> anyhow::Result<Vec<u8>> {
+/// The body of an answer that is OK. What is said when the token is not right depends on whether there was one.
+fn body(path: &str, answer: &[u8], refused: &'static str) -> anyhow::Result<Vec<u8>> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer is not HTTP")?;
     let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
     let status = head.split(' ').nth(1).unwrap_or_default();
     let error = || serde_json::from_slice::<Value>(body).ok()?["error"].as_str().map(str::to_owned);
     match (status, error()) {
         ("200" | "204", _) => Ok(body.to_vec()),
-        ("401", _) => bail!("it wants a token: name the file with it with --token-file"),
+        ("401", _) => bail!(refused),
         ("404", None) => bail!("it has no page {path}: is it the admin port?"),
         (_, Some(error)) => bail!("{error}"),
         (_, None) => bail!("it answered {status}: {}", String::from_utf8_lossy(body).trim_end()),
@@ -147,9 +155,13 @@ mod tests {
 
     #[test]
     fn answers_that_are_no_page_say_what_to_do() {
-        let said = |answer: &[u8]| body("/x", answer).unwrap_err().to_string();
-        assert_eq!(body("/x", b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}").unwrap(), b"{}");
-        assert!(said(b"HTTP/1.1 401 Unauthorized\r\n\r\n").contains("--token-file"));
+        let [without, with] =
+            [None, Some(Secret::new("abc"))].map(|token| Admin::new("http://localhost:1", token).unwrap());
+        let said = |answer: &[u8]| without.body("/x", answer).unwrap_err().to_string();
+        assert_eq!(without.body("/x", b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}").unwrap(), b"{}");
+        let unauthorized = b"HTTP/1.1 401 Unauthorized\r\n\r\n";
+        assert!(said(unauthorized).contains("it wants a token"));
+        assert!(with.body("/x", unauthorized).unwrap_err().to_string().contains("another token"));
         assert!(said(b"HTTP/1.1 404 Not Found\r\n\r\n").contains("admin port"));
         assert_eq!(said(b"HTTP/1.1 410 Gone\r\n\r\n{\"error\":\"no tap 7\"}\n"), "no tap 7");
         assert_eq!(said(b"HTTP/1.1 503 Busy\r\n\r\ntry again\n"), "it answered 503: try again");

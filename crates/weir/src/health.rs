@@ -64,6 +64,7 @@ fn look(snapshot: &Snapshot, pipeline: &PipelineFigures) -> Look {
         refused: pipeline.refused_items,
         waiting: waiting(pipeline),
         backend: backend(&pipeline.backend),
+        last_refusal: pipeline.backend.last_refusal.clone(),
         clients: if pipeline.is_pushed_to { clients(snapshot, signal) } else { Clients::default() },
         inputs: Inputs {
             pushed: if pipeline.is_pushed_to { pushed(snapshot, signal) } else { Input::Off },
@@ -90,15 +91,11 @@ fn waiting(pipeline: &PipelineFigures) -> Waiting {
 }
 
 fn backend(figures: &BackendFigures) -> Backend {
-    let words = || match figures.code.as_str() {
-        code if code.is_empty() || figures.message.starts_with(code) => figures.message.clone(),
-        code => format!("{code}: {}", figures.message),
-    };
     match figures.state {
         BackendState::Ok => Backend::Takes,
-        BackendState::Failing => Backend::AsksForTime(words()),
-        BackendState::Silent | BackendState::Unreachable => Backend::IsAway(words()),
-        BackendState::Refused => Backend::Refuses(words()),
+        BackendState::Failing => Backend::AsksForTime(figures.words()),
+        BackendState::Silent | BackendState::Unreachable => Backend::IsAway(figures.words()),
+        BackendState::Refused => Backend::Refuses(figures.words()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables for people, and what stands in them.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Prints an empty line and rows in columns: the first to the left, the others to the right.
@@ -26,6 +26,18 @@ pub(crate) fn table<const N: usize>(
 /// A text of others in one line, without what a terminal obeys or is led astray by.
 pub(crate) fn legible(text: &str) -> String {
     text.chars().map(|char| if is_obeyed(char) { ' ' } else { char }).collect()
+}
+
+/// How wide the terminal is that standard output is; `None` if it is none.
+pub(crate) fn columns_of_terminal() -> Option<usize> {
+    let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The line, or as much of it as has room.
+pub(crate) fn cut(line: String, columns: Option<usize>) -> String {
+    let Some(columns) = columns.filter(|columns| line.chars().nth(*columns).is_some()) else { return line };
+    line.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// JSON that a terminal can be shown: the same document, with such characters escaped.

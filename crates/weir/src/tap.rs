@@ -1,10 +1,11 @@
 //! `weir tap`: what passes a pipeline, live.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs};
-use crate::tables::{legible, legible_json};
+use crate::tables::{columns_of_terminal, cut, legible, legible_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,11 +24,14 @@ Examples:
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
   weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
 
-Each line says when the item passed, what has become of it so far, and what it is. The process notes in its log who opened
-a tap. What looks like a secret is not shown. A tap changes nothing, and costs nothing when there is none.";
+Each line says when the item passed, what has become of it so far, and what it is; a terminal shows as much of it as it is
+wide. The process notes in its log who opened a tap. What looks like a secret is not shown. A tap changes nothing, and costs
+nothing when there is none.";
 
 /// How often it is asked for more.
 const EVERY: Duration = Duration::from_millis(500);
+/// The process ends taps by then.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -46,15 +50,18 @@ pub(crate) struct TapArgs {
     /// Only items for which this OTTL condition holds
     #[arg(long = "where", value_name = "CONDITION")]
     condition: Option<String>,
-    /// Items a second, at most
-    #[arg(short, long, default_value_t = 10, value_name = "NUMBER")]
+    /// Items a second, at most; up to 200
+    #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=200), value_name = "NUMBER")]
     rate: u32,
     /// When it ends; at most 15 minutes
-    #[arg(short, long, default_value = "5m", value_parser = parse_positive_duration, value_name = "DURATION")]
+    #[arg(short, long, default_value = "5m", value_parser = parse_time, value_name = "DURATION")]
     duration: Duration,
     /// End after so many items
-    #[arg(short, value_name = "NUMBER")]
+    #[arg(short, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
     n: Option<u64>,
+    /// Do not cut lines at the width of the terminal
+    #[arg(long)]
+    full: bool,
     /// Show what looks like a secret, too
     #[arg(long)]
     no_redact: bool,
@@ -94,29 +101,48 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
         "items_per_second": args.rate, "seconds": args.duration.as_secs().max(1), "redact": !args.no_redact,
     });
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let columns = columns_of_terminal().filter(|_| !args.full && args.format == Format::Text);
     let show = |item: &Value| match args.format {
-        Format::Text => line(item),
+        Format::Text => cut(Line::of(item).to_string(), columns),
         Format::Json => legible_json(&item["item"].to_string()),
     };
-    let ended = runtime
-        .block_on(follow(&admin, &wish, args.n, &mut |item| is_read(writeln!(io::stdout(), "{}", show(item)))))?;
+    let (mut shown, most) = (0, args.n.unwrap_or(u64::MAX));
+    let page = runtime.block_on(follow(&admin, &wish, &mut |page| {
+        for item in page["items"].as_array().into_iter().flatten() {
+            if !is_read(writeln!(io::stdout(), "{}", show(item)))? {
+                return Ok(false);
+            }
+            shown += 1;
+            if shown == most {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }))?;
     if args.format == Format::Text {
-        writeln!(io::stderr(), "{ended}").context("cannot write to standard error")?;
+        writeln!(io::stderr(), "{}", said(&page, shown)).context("cannot write to standard error")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a tap, and shows each item once until `most` of them were shown, `show` says no, the tap ends, or Ctrl-C.
-/// Returns how it ended, in a sentence.
+fn parse_time(text: &str) -> anyhow::Result<Duration> {
+    let duration = parse_positive_duration(text).map_err(anyhow::Error::msg)?;
+    if duration > LONGEST {
+        bail!("a tap ends after 15 minutes: give 15m or less");
+    }
+    Ok(duration)
+}
+
+/// Opens a tap, and shows what it has caught, page by page, until `show` says no, the tap ends, or Ctrl-C. Each item is on
+/// one page, and its number and way on all that follow as long as it is kept. Returns the last page.
 pub(crate) async fn follow(
     admin: &Admin,
     wish: &Value,
-    most: Option<u64>,
     show: &mut dyn FnMut(&Value) -> anyhow::Result<bool>,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Value> {
     let opened = admin.post("/api/taps", wish)?;
     let path = format!("/api/taps/{}", opened["tap"]);
-    let (mut last, mut left) = (0, most.unwrap_or(u64::MAX));
+    let mut last = 0;
     loop {
         let is_interrupted = tokio::select! {
             _ = tokio::signal::ctrl_c() => true,
@@ -124,42 +150,61 @@ pub(crate) async fn follow(
         };
         let page = admin.get(&format!("{path}?after={last}"))?;
         last = page["last"].as_u64().unwrap_or(last);
-        let mut goes_on = !is_interrupted;
-        for item in page["items"].as_array().into_iter().flatten() {
-            if left == 0 || !show(item)? {
-                goes_on = false;
-                break;
-            }
-            left -= 1;
-        }
-        if !goes_on || left == 0 || page["state"] == "ended" {
+        if !show(&page)? || is_interrupted || page["state"] == "ended" {
             // It may have ended by itself.
             let _ = admin.delete(&path);
-            return Ok(said(&page));
+            return Ok(page);
         }
     }
 }
 
-fn said(page: &Value) -> String {
-    let [seen, matched, left_out] = ["seen", "matched", "left_out"].map(|of| page[of].as_u64().unwrap_or_default());
+/// How a tap ended, in a sentence.
+pub(crate) fn said(page: &Value, shown: u64) -> String {
+    let [seen, left_out] = ["seen", "left_out"].map(|of| page[of].as_u64().unwrap_or_default());
     let more = match left_out {
         0 => String::new(),
         left_out => format!("; {left_out} were not looked at, because the limits of the tap were reached (--rate)"),
     };
-    format!("{seen} items passed, {matched} were shown{more}")
+    format!("{seen} items passed, {shown} were shown{more}")
 }
 
 /// An item in one line.
-pub(crate) fn line(item: &Value) -> String {
-    let at = item["unix_ms"].as_i64().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let at = at.map_or_else(String::new, |at| at.strftime("%H:%M:%S%.3f").to_string());
-    let (pipeline, way) = (item["pipeline"].as_str().unwrap_or("-"), item["way"].as_str().unwrap_or("-"));
-    let by = &item["removed_by"];
-    let by = by["field"].as_str().map_or_else(String::new, |field| {
-        let text = by["text"].as_str().filter(|text| !text.is_empty());
-        format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
-    });
-    legible(&format!("{at} {pipeline} {way}{by}: {}", summary(&item["item"])))
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    /// Since when that is known, in milliseconds since the Unix epoch.
+    unix_ms: u64,
+    pipeline: String,
+    /// What has become of it.
+    pub(crate) way: String,
+    /// By which rule, if one removed it.
+    by: String,
+    what: String,
+}
+
+impl Line {
+    pub(crate) fn of(item: &Value) -> Self {
+        let by = &item["removed_by"];
+        let by = by["field"].as_str().map_or_else(String::new, |field| {
+            let text = by["text"].as_str().filter(|text| !text.is_empty());
+            format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
+        });
+        let unix_ms = item["unix_ms"].as_u64().unwrap_or_default();
+        Self { unix_ms, pipeline: words(&item["pipeline"]), way: words(&item["way"]), by, what: summary(&item["item"]) }
+    }
+
+    /// The same item, of which more has become since.
+    pub(crate) fn gone_on(&self, unix_ms: u64, way: &str) -> Self {
+        Self { unix_ms, way: way.to_owned(), ..self.clone() }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { unix_ms, pipeline, way, by, what } = self;
+        let at = i64::try_from(*unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let at = at.map_or_else(String::new, |at| at.strftime("%H:%M:%S%.3f").to_string());
+        f.write_str(&legible(&format!("{at} {pipeline} {way}{by}: {what}")))
+    }
 }
 
 /// What the single item of a request is.
@@ -251,6 +296,6 @@ mod tests {
         let removed = json!({"unix_ms": 1000, "pipeline": "logs/a", "way": "removed", "item": {},
             "removed_by": {"field": "filter[0].conditions[0]", "text": "true"}});
         let expected = "00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
-        assert_eq!(line(&removed), expected);
+        assert_eq!(Line::of(&removed).to_string(), expected);
     }
 }

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
-use crate::tables::{bytes, legible, table, time};
+use crate::tables::{bytes, cut, legible, table, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,8 +50,6 @@ enum Format {
 
 /// Moves a terminal's cursor to its first line, and clears from there.
 const HOME: &str = "\x1b[H\x1b[J";
-/// For a terminal of no known size.
-const LINES: usize = 24;
 
 /// Runs the command.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
@@ -69,15 +67,23 @@ async fn watch(args: &TopArgs, admin: &Admin) -> anyhow::Result<()> {
             _ = tokio::signal::ctrl_c() => return Ok(()),
             () = tokio::time::sleep(args.interval) => {}
         }
-        let (page, health) = (now(admin)?, admin.get("/health/pipelines")?);
+        let (page, health) = match now(admin).and_then(|page| Ok((page, admin.get("/health/pipelines")?))) {
+            Ok(pages) => pages,
+            // It may be starting again, which is when one wants to go on looking.
+            Err(error) if redraws => {
+                writeln!(io::stdout(), "\n{error:#}; asked again")?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let sums = Sums::of(&page);
         let lines = lines(&page, &health, &before, &sums);
         let mut out = Vec::new();
         match args.format {
             Format::Json => writeln!(out, "{}", Value::from(lines.iter().map(Line::as_json).collect::<Vec<_>>()))?,
             Format::Text => {
-                let rows = if redraws { rows_of_terminal() } else { usize::MAX };
-                text(&mut out, &page, &lines, rows)?;
+                let room = if redraws { Room::of_terminal() } else { Room::ENDLESS };
+                text(&mut out, &page, &lines, room)?;
             }
         }
         let home = if redraws { HOME } else { "" };
@@ -95,8 +101,31 @@ fn now(admin: &Admin) -> anyhow::Result<Value> {
     page["pipelines"].is_array().then_some(page).context("/api/now shows no pipelines: is it the admin port of weir?")
 }
 
-fn rows_of_terminal() -> usize {
-    rustix::termios::tcgetwinsize(io::stdout()).map_or(LINES, |size| usize::from(size.ws_row).max(8))
+/// Rows and columns to write in.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    rows: usize,
+    columns: usize,
+}
+
+impl Room {
+    const ENDLESS: Self = Self { rows: usize::MAX, columns: usize::MAX };
+    /// For a terminal of no known size, or a tiny one.
+    const LEAST: Self = Self { rows: 8, columns: 20 };
+
+    fn of_terminal() -> Self {
+        let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) else { return Self { rows: 24, columns: 80 } };
+        let Self { rows, columns } = Self::LEAST;
+        Self { rows: usize::from(size.ws_row).max(rows), columns: usize::from(size.ws_col).max(columns) }
+    }
+
+    /// Takes what a line needs; false without room for it.
+    fn take(&mut self, line: &str) -> bool {
+        let rows = line.chars().count().div_ceil(self.columns).max(1);
+        let fits = rows <= self.rows;
+        self.rows -= if fits { rows } else { 0 };
+        fits
+    }
 }
 
 /// What was counted of each pipeline at a time.
@@ -177,13 +206,38 @@ fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
     lines
 }
 
-/// As many rows as there are, with what is wrong beneath.
-fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], rows: usize) -> io::Result<()> {
+/// As many lines as there is room for, with what is wrong beneath. That has a third of it at most, if there is more.
+fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], mut room: Room) -> io::Result<()> {
+    let head = heading(page);
+    let columns = Some(room.columns).filter(|columns| *columns < usize::MAX);
+    writeln!(out, "{}", cut(head, columns))?;
+    let error = page["configuration"]["error"].as_str();
+    let error = error.map(|error| format!("The newest configuration is not used: {}", legible(error)));
+    let wrong = lines.iter().filter_map(|line| Some(format!("{}: {}", line.pipeline, legible(line.message.as_ref()?))));
+    // The heading, an empty line, the head of the table, how many are left out, and the line of the cursor.
+    room.rows = room.rows.saturating_sub(5);
+    let mut below = Room { rows: room.rows / 3, ..room };
+    below.rows = below.rows.max(room.rows.saturating_sub(lines.len()));
+    let whole = below.rows;
+    let told: Vec<_> = error.into_iter().chain(wrong).take_while(|line| below.take("") && below.take(line)).collect();
+    let shown = lines.len().min((room.rows - (whole - below.rows)).max(1));
+    let head = ["pipeline", "state", "in/s", "out/s", "filtered/s", "lost", "pending", "bytes", "oldest"];
+    let mut drawn = Vec::new();
+    table(&mut drawn, head, lines[..shown].iter().map(Line::row))?;
+    for line in String::from_utf8_lossy(&drawn).lines() {
+        writeln!(out, "{}", cut(line.to_owned(), columns))?;
+    }
+    if shown < lines.len() {
+        writeln!(out, "and {} more", lines.len() - shown)?;
+    }
+    told.iter().try_for_each(|line| writeln!(out, "\n{line}"))
+}
+
+fn heading(page: &Value) -> String {
     let memory = &page["memory"];
     let used = memory["parts"].as_array().into_iter().flatten().map(|part| number(&part["used_bytes"])).sum();
     let uptime = page["uptime_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
-    writeln!(
-        out,
+    format!(
         "weir {}, up {}, {}: {} of {} memory in use, {} on the disk, {} clients",
         words(&page["version"]),
         time(uptime),
@@ -192,21 +246,7 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], rows: usize) -> io::Res
         bytes(number(&memory["total_bytes"])),
         bytes(number(&page["journal"]["disk_bytes"])),
         number(&page["connections"]),
-    )?;
-    let shown = lines.len().min(rows.saturating_sub(5).max(1));
-    let head = ["pipeline", "state", "in/s", "out/s", "filtered/s", "lost", "pending", "bytes", "oldest"];
-    table(out, head, lines[..shown].iter().map(Line::row))?;
-    if shown < lines.len() {
-        writeln!(out, "and {} more", lines.len() - shown)?;
-    }
-    let wrong = lines.iter().filter_map(|line| Some((&line.pipeline, line.message.as_ref()?)));
-    for (pipeline, message) in wrong.take(rows.saturating_sub(shown + 5)) {
-        writeln!(out, "\n{pipeline}: {}", legible(message))?;
-    }
-    if let Some(error) = page["configuration"]["error"].as_str() {
-        writeln!(out, "\nThe newest configuration is not used: {error}")?;
-    }
-    Ok(())
+    )
 }
 
 fn words(of: &Value) -> String {
@@ -235,7 +275,7 @@ mod tests {
         let before = Sums::of(&page(0, 0));
         let now = Sums { at: before.at + Duration::from_secs(2), of: Sums::of(&page(200, 100)).of };
         let mut out = Vec::new();
-        text(&mut out, &page(200, 100), &lines(&page(200, 100), &health, &before, &now), 40).unwrap();
+        text(&mut out, &page(200, 100), &lines(&page(200, 100), &health, &before, &now), Room::ENDLESS).unwrap();
         let expected = "\
 weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
 
@@ -246,5 +286,26 @@ traces/a            healthy   100     50           -     3        0  2.0 KiB    
 traces/b: Nothing was delivered.
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    /// Nothing scrolls out of a small terminal.
+    #[test]
+    fn there_are_no_more_rows_than_a_terminal_has() {
+        let pipeline = |number: usize| json!({"pipeline": format!("traces/{number}"), "books": {}});
+        let verdict = |number: usize| {
+            json!({"pipeline": format!("traces/{number}"), "state": "nothing_delivered",
+            "message": "Nothing was delivered. ".repeat(20)})
+        };
+        for (pipelines, rows, columns) in [(3, 24, 80), (50, 24, 80), (2, 8, 40), (1, 60, 200), (30, 10, 100)] {
+            let mut page = page(1, 1);
+            page["pipelines"] = (0..pipelines).map(pipeline).collect();
+            let health = (0..pipelines).map(verdict).collect();
+            let sums = Sums::of(&page);
+            let mut out = Vec::new();
+            text(&mut out, &page, &lines(&page, &health, &sums, &sums), Room { rows, columns }).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            let taken: usize = out.lines().map(|line| line.chars().count().div_ceil(columns).max(1)).sum();
+            assert!(taken < rows, "{taken} of {rows} rows:\n{out}");
+        }
     }
 }

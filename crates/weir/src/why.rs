@@ -1,5 +1,6 @@
 //! `weir why`: where the items of a pipeline went, in sentences; or the way of a single item.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -13,8 +14,8 @@ use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
-use crate::tables::{bytes, legible, time};
-use crate::tap;
+use crate::tables::{bytes, legible, now_ms, time};
+use crate::tap::{self, Line};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,8 +112,9 @@ fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> s
     let said = backend["message"].as_str().filter(|message| !message.is_empty());
     if let Some(said) = said {
         let lasts = backend["lasts_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
-        let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or("-"));
-        writeln!(out, "  The backend is {state} for {}: {}", time(lasts), legible(&format!("{code} {said}")))?;
+        let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or_default());
+        let said = format!("{code} {said}");
+        writeln!(out, "  The backend is {state} for {}: {}", time(lasts), legible(said.trim_start()))?;
     }
     match health["message"].as_str() {
         Some(message) => writeln!(out, "  {}\n", legible(message)),
@@ -170,6 +172,9 @@ fn reasons(of: &Value) -> String {
 
 /// Looks for an item in what passes from now on, and in what was refused.
 fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
+    if text.is_empty() {
+        bail!("--item needs a trace id, a span id or some text: the empty text is in everything");
+    }
     let pipeline = args.pipeline.as_deref().unwrap_or("*");
     for sample in admin.get(REJECTED)?.as_array().into_iter().flatten() {
         if has_text(sample, text) && (pipeline == "*" || sample["pipeline"] == pipeline) {
@@ -186,18 +191,57 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     });
     writeln!(io::stderr(), "Looking for {} at what passes from now on; Ctrl-C ends.", time(args.duration.as_secs()))?;
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let mut found = 0_u64;
-    let ended = runtime.block_on(tap::follow(admin, &wish, None, &mut |item| {
-        found += 1;
-        is_read(writeln!(io::stdout(), "{}", tap::line(item)))
-    }))?;
-    writeln!(io::stderr(), "{ended}")?;
-    if found == 0 {
+    let mut found = Found::default();
+    let page = runtime.block_on(tap::follow(admin, &wish, &mut |page| found.show(page)))?;
+    writeln!(io::stderr(), "{}", tap::said(&page, found.number))?;
+    match found.under_way.len() {
+        0 => {}
+        pending => writeln!(io::stderr(), "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
+    }
+    if found.number == 0 {
         let advice = "nothing with it passed: its sender has not sent it, or not here, or it is spelled in another way";
         writeln!(io::stderr(), "{advice}")?;
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    number: u64,
+    /// What was said of items that go further.
+    under_way: BTreeMap<u64, Line>,
+}
+
+impl Found {
+    /// A line for each item, and another one when more has become of it. Whether there is a reader.
+    fn show(&mut self, page: &Value) -> anyhow::Result<bool> {
+        for item in page["items"].as_array().into_iter().flatten() {
+            self.number += 1;
+            if !self.tell(number(&item["seq"]), Line::of(item))? {
+                return Ok(false);
+            }
+        }
+        for of in page["ways"].as_array().into_iter().flatten() {
+            let (number, way) = (number(&of[0]), of[1].as_str().unwrap_or("-"));
+            let Some(line) = self.under_way.get(&number).filter(|line| line.way != way) else { continue };
+            let line = line.gone_on(now_ms(), way);
+            if !self.tell(number, line)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn tell(&mut self, number: u64, line: Line) -> anyhow::Result<bool> {
+        let is_read = is_read(writeln!(io::stdout(), "{line}"))?;
+        match line.way.as_str() {
+            "pending" => drop(self.under_way.insert(number, line)),
+            _ => drop(self.under_way.remove(&number)),
+        }
+        Ok(is_read)
+    }
 }
 
 /// Whether a refused request has the text, or the id.

@@ -49,6 +49,20 @@ pub struct BackendFigures {
     pub message: String,
     /// For how long it has been in this state.
     pub lasts: Duration,
+    /// In which words it last refused something for good, or so that nothing asks for another attempt; empty if it never
+    /// did. It may have taken data since.
+    pub last_refusal: String,
+}
+
+impl BackendFigures {
+    /// Code and message as one text.
+    pub fn words(&self) -> String {
+        words(&self.code, &self.message)
+    }
+}
+
+fn words(code: &str, message: &str) -> String {
+    if code.is_empty() || message.starts_with(code) { message.to_owned() } else { format!("{code}: {message}") }
 }
 
 /// A state, since when, and the backend's own words.
@@ -58,6 +72,7 @@ struct Standing {
     code: String,
     message: String,
     since: Instant,
+    last_refusal: String,
 }
 
 /// The standing of one backend, as the last answers show it.
@@ -69,8 +84,8 @@ pub(crate) struct Stands {
 impl Stands {
     /// Nothing is known yet.
     pub(crate) fn new(now: Instant) -> Self {
-        let ok = Standing { state: BackendState::Ok, code: String::new(), message: String::new(), since: now };
-        Self { now: Mutex::new(ok) }
+        let [code, message, last_refusal] = [const { String::new() }; 3];
+        Self { now: Mutex::new(Standing { state: BackendState::Ok, code, message, since: now, last_refusal }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Standing> {
@@ -79,13 +94,24 @@ impl Stands {
 
     /// How it stands now.
     pub(crate) fn figures(&self) -> BackendFigures {
-        let Standing { state, code, message, since } = &*self.lock();
-        BackendFigures { state: *state, code: code.clone(), message: message.clone(), lasts: since.elapsed() }
+        let Standing { state, code, message, since, last_refusal } = &*self.lock();
+        BackendFigures {
+            state: *state,
+            code: code.clone(),
+            message: message.clone(),
+            lasts: since.elapsed(),
+            last_refusal: last_refusal.clone(),
+        }
     }
 
     /// The state alone.
     pub(crate) fn state(&self) -> BackendState {
         self.lock().state
+    }
+
+    /// It refused something, and may take everything else.
+    pub(crate) fn refused(&self, code: &str, message: &str) {
+        self.lock().last_refusal = words(code, message);
     }
 
     /// The backend is in this state; returns the state before, and for how long it was in that.

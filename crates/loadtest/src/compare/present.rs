@@ -9,6 +9,9 @@ use crate::report::markdown;
 
 const HEADER: [&str; 6] = ["figure", "base", "new", "new / base", "with noise", "verdict"];
 
+/// Zero is what is hoped for.
+const ALWAYS: [&str; 4] = ["lost", "pending", "duplicated", "refused"];
+
 /// Tables, one for each scenario and system.
 pub(super) fn text(comparison: &Comparison, assumed_noise: u8) -> String {
     let mut text = format!("base: {}\nnew: {}\n", comparison.base.join(", "), comparison.new.join(", "));
@@ -24,6 +27,8 @@ pub(super) fn text(comparison: &Comparison, assumed_noise: u8) -> String {
         text.extend(subjects.iter().map(|subject| format!("only in {what}: {subject}\n")));
     }
     text.extend(comparison.doubts.iter().map(|doubt| format!("doubt: {doubt}\n")));
+    let word = if comparison.gate.is_some() { "FAILED" } else { "doubt" };
+    text.extend(comparison.mismatches.iter().map(|mismatch| format!("{word}: not the same test: {mismatch}\n")));
     if let Some(gate) = &comparison.gate {
         text.extend(gate.violations.iter().map(|violation| format!("FAILED: {}\n", violation.text)));
         text += if gate.passed { "the gate is passed\n" } else { "" };
@@ -36,8 +41,9 @@ fn table(group: &[Row]) -> String {
     let (base, new) = (first.base.runs.len(), first.new.runs.len());
     let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
-    // Of what never happens, nothing is to be seen.
-    let seen = group.iter().filter(|row| row.base.mean != 0.0 || row.new.mean != 0.0);
+    // Of what never happens, nothing is to be seen, but of what everybody looks for.
+    let is_seen = |row: &&Row| row.base.mean != 0.0 || row.new.mean != 0.0 || ALWAYS.contains(&row.figure.as_str());
+    let seen = group.iter().filter(is_seen);
     rows.extend(seen.map(cells));
     format!("\n{}, {}: {} and {}\n{}", first.scenario, first.system, runs(base), runs(new), markdown::table(&rows))
 }

@@ -71,11 +71,16 @@ fn different_machines_and_loads_are_doubts() {
         environment: Some(Environment { load: load.to_owned(), ..Environment::default() }),
         ..traces(1.0, 1.0)
     };
-    assert_eq!(compare(&[of("1/s")], &[of("1/s")], 0.1).doubts, Vec::<String>::new());
-    assert_eq!(
-        compare(&[of("1/s")], &[of("2/s")], 0.1).doubts,
-        ["traces was measured with different loads: 1/s / 2/s"]
-    );
+    let another = |run: Run| Run { source: "another".to_owned(), ..run };
+    let mismatches = |base: Run, new: Run| compare(&[base], &[new], 0.1).mismatches;
+    assert_eq!(mismatches(of("1/s"), another(of("1/s"))), Vec::<String>::new());
+    assert_eq!(mismatches(of("1/s"), of("2/s")), ["traces was measured with different loads: 1/s / 2/s"]);
+    assert_eq!(mismatches(of("1/s"), of("1/s")), ["made up is on both sides"]);
+    let lasts = |seconds: f64| run(json!([{"system": "weir", "scenario": "traces", "duration_s": seconds}]));
+    assert_eq!(mismatches(lasts(60.0), lasts(61.0)), Vec::<String>::new());
+    assert_eq!(mismatches(lasts(5.0), lasts(60.0)), ["traces was measured for 5.0 s here and 60.0 s there"]);
+    let text = present::text(&compare(&[of("1/s")], &[of("2/s")], 0.1), 10);
+    assert!(text.contains("doubt: not the same test: ") && text.contains("lost"), "{text}");
 }
 
 #[test]

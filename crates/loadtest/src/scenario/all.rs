@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, Parser};
 use jiff::Timestamp;
 use tokio::time::Instant;
-use weir_units::{parse_duration, parse_positive_size};
+use weir_units::{parse_duration, parse_positive_duration, parse_positive_size};
 
 use super::outcome::{Outcome, REPORT};
 use super::prepared::{Here, Prepared};
@@ -43,7 +43,7 @@ pub struct AllArgs {
     #[arg(short = 'n', long, value_name = "NAME", default_value = "load tests")]
     pub name: String,
     /// Measured time of each test; a plain number is seconds
-    #[arg(short, long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "DURATION", default_value = "60s", value_parser = parse_positive_duration)]
     pub duration: Duration,
     /// Where report.html goes, and a directory for each test [default: loadtest-DATE-TIME]
     #[arg(short, long, value_name = "DIR")]

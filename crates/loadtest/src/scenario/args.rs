@@ -95,7 +95,7 @@ pub struct LoadtestArgs {
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
     /// Measured time; a plain number is seconds
-    #[arg(short, long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "DURATION", default_value = "60s", value_parser = parse_positive_duration)]
     pub duration: Duration,
     /// Keep logs and configuration of all processes and write result.json and report.html here
     #[arg(short, long, value_name = "DIR")]

@@ -173,6 +173,8 @@ fn of_items(settings: &Settings, trial: &Trial, kpis: &Kpis) -> Vec<Check> {
     let items = settings.signal().items();
     let Kpis { accepted, lost, pending, .. } = kpis;
     let given_up = trial.settled.self_view.given_up.unwrap_or(0.0);
+    let nothing = (*accepted == 0).then(|| format!("no {items} were accepted in the measured time"));
+    let some = Check::new("something is accepted", format!("{accepted} {items}"), nothing);
     let losses = (*lost > 0).then(|| format!("{lost} acknowledged {items} are lost; it says it gave up {given_up:.0}"));
     let waited = settings.settle.as_secs_f64();
     let held = (*pending > 0).then(|| {
@@ -192,7 +194,7 @@ fn of_items(settings: &Settings, trial: &Trial, kpis: &Kpis) -> Vec<Check> {
         format!("{pending} {items} pending, settled after {:.1} s", kpis.settle_s),
         held,
     );
-    std::iter::once(loss).chain(leaked).chain([end]).collect()
+    [some, loss].into_iter().chain(leaked).chain([end]).collect()
 }
 
 /// One of several items.

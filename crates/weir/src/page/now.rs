@@ -243,12 +243,13 @@ struct Backend<'a> {
     code: &'a str,
     message: &'a str,
     lasts_seconds: f64,
+    last_refusal: &'a str,
 }
 
 impl<'a> Backend<'a> {
     fn of(of: &'a BackendFigures) -> Self {
-        let BackendFigures { state, code, message, lasts } = of;
-        Self { state: state.as_str(), code, message, lasts_seconds: lasts.as_secs_f64() }
+        let BackendFigures { state, code, message, lasts, last_refusal } = of;
+        Self { state: state.as_str(), code, message, lasts_seconds: lasts.as_secs_f64(), last_refusal }
     }
 }
 

@@ -128,6 +128,7 @@ async fn refuses_some(signal: Signal, weir: &Weir, sink: &Sink) -> Value {
     let said = becomes(weir, "some_dropped").await;
     let message = said["message"].as_str().unwrap();
     assert!(message.contains("2026-") || message.contains("since 20"), "{message}");
+    assert!(message.contains("refuses") && !said["backend"].as_str().unwrap().is_empty(), "{said}");
     assert_eq!(said["pipeline"], format!("{}/backend", signal.name()));
     sink.set_faults(faults("{}"));
     becomes(weir, "healthy").await;
@@ -156,6 +157,19 @@ async fn a_backend_that_refuses_some_of_what_containers_print() {
     let _load = Load::print(&node);
     let said = refuses_some(Signal::Logs, &weir, &sink).await;
     assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backend_that_refuses_all_that_containers_print() {
+    let (dir, sink, node) = (DataDir::new(), sink(r#"{"fault": ["400:100"]}"#).await, Arc::new(Node::new()));
+    let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--pod-logs", node.pods()]].concat();
+    let weir = Weir::start(&(output(Signal::Logs, &sink) + &pod()), &arguments).await;
+    let _load = Load::print(&node);
+    let said = becomes(&weir, "all_dropped").await;
+    assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+    sink.set_faults(faults("{}"));
+    becomes(&weir, "healthy").await;
+    passed_only(&weir, &["nothing_delivered", "all_dropped"]);
 }
 
 /// Targets that change all the time, scraped once a second.
@@ -261,6 +275,26 @@ async fn a_server_that_takes_hardly_anything() {
     is_busy.store(false, Ordering::SeqCst);
     becomes(&weir, "healthy").await;
     passed_only(&weir, &["buffer_filling"]);
+}
+
+/// It refuses three of ten requests, in words that ask for no other attempt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_some() {
+    let is_ill = Arc::new(AtomicBool::new(false));
+    let ill = Arc::clone(&is_ill);
+    let refuses = move |number: usize| ill.load(Ordering::SeqCst) && number % 10 < 3;
+    let server =
+        Backend::scripted(move |number, _| if refuses(number) { Say::Code(400, "not this", None) } else { Say::Ok });
+    let server = server.await;
+    let (weir, _load, _dir, _node) = with_http(server.address).await;
+    becomes(&weir, "healthy").await;
+    is_ill.store(true, Ordering::SeqCst);
+    let said = becomes(&weir, "some_dropped").await;
+    assert!(said["backend"].as_str().unwrap().contains("not this"), "{said}");
+    assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
+    is_ill.store(false, Ordering::SeqCst);
+    becomes(&weir, "healthy").await;
+    passed_only(&weir, &["some_dropped"]);
 }
 
 /// It closes every connection.

@@ -114,8 +114,11 @@ async fn two_results_are_compared_and_a_gate_closes() {
     assert_eq!(document["gate"]["violations"][0]["figure"], "accepted_per_s", "{said}");
     assert_eq!(document["rows"][0]["verdict"], "worse", "{said}");
 
-    let (passed, _) = weir(&["loadtest", "compare", before[0], before[1], "--gate", &gate]).await;
-    assert!(passed, "a hundredth is allowed");
+    let (passed, said) = weir(&["loadtest", "compare", before[0], before[1], "--gate", &gate]).await;
+    assert!(passed && said.contains("lost"), "a hundredth is allowed, and what was lost is said: {said}");
+
+    let (passed, said) = weir(&["loadtest", "compare", before[0], before[0], "--gate", &gate]).await;
+    assert!(!passed && said.contains("FAILED: not the same test: ") && said.contains("on both sides"), "{said}");
 }
 
 #[tokio::test]

@@ -223,6 +223,7 @@ impl Delivery {
     fn enter(&mut self, batch: &Batch, rejected: u64, message: &str) {
         let now = Instant::now();
         if rejected > 0 {
+            self.parts.stats.backend.refused(PARTIAL_SUCCESS, message);
             return finish_but(&batch.pieces, rejected, message);
         }
         finish(&batch.pieces, &Fate::Delivered);

@@ -65,6 +65,7 @@ impl Delivery {
         }
         if refusal.about != About::Size {
             Stats::add(&self.parts.stats.refused_items, answered.batch.items());
+            self.parts.stats.backend.refused(&refusal.code, &refusal.message);
         }
         let step = self.suspect(&mut answered, Some(refusal.about), Some(about));
         if self.pace.took_nothing_since(answered.sent) {
