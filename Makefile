@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO ?= cargo
 WEIR := target/release/weir
+# What makes that program.
+BUILD ?= $(CARGO) build --release --package weir
 FUZZ_SECONDS ?= 10
 
 .PHONY: help
@@ -16,7 +18,7 @@ run: build ## Build, start the gateway with a sink, a gentle load and containers
 
 .PHONY: build
 build: tools ## Build the release binary
-	$(CARGO) build --release --package weir
+	$(BUILD)
 
 .PHONY: test
 test: tools ## Formatting, lints, dependency rules, tests, documentation
@@ -34,7 +36,7 @@ programs: rust-programs go-programs ## With --jobs=2: everything that has to be 
 rust-programs: tools
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 	$(CARGO) test --workspace --no-run
-	$(CARGO) build --release --package weir
+	$(BUILD)
 
 .PHONY: go-programs
 go-programs: tools

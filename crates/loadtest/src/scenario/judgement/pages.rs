@@ -60,7 +60,7 @@ pub(crate) fn judge(part: &Part<'_>, settings: &Settings, trial: &ScrapeTrial) -
     let kpis = kpis(part, trial, &compared);
     let mut checks = vec![checks::of_end(trial.stop_error.as_ref())];
     if part.system.kind == SystemKind::Weir {
-        checks.extend(promises(settings, trial, &kpis));
+        checks.extend(promises(part, settings, trial, &kpis));
         checks.extend(checks::of_weir_itself(settings, &kpis, &trial.readings));
     }
     let course = Course::of(trial.window, &trial.readings, None, of_subject(part, &trial.sinks));
@@ -156,7 +156,7 @@ fn median(values: &[u64]) -> f64 {
 }
 
 /// A page is read once, and nobody asks a target for it again.
-fn promises(settings: &Settings, trial: &ScrapeTrial, kpis: &Kpis) -> Vec<Check> {
+fn promises(part: &Part<'_>, settings: &Settings, trial: &ScrapeTrial, kpis: &Kpis) -> Vec<Check> {
     let pages = kpis.pages.clone().unwrap_or_default();
     let none = |promise: &str, count: u64, broken: &str| {
         Check::new(promise, count.to_string(), (count > 0).then(|| format!("{count} {broken}")))
@@ -169,14 +169,18 @@ fn promises(settings: &Settings, trial: &ScrapeTrial, kpis: &Kpis) -> Vec<Check>
     let unasked = (idle > 0 && trial.served.refused + trial.served.hung == 0)
         .then(|| format!("{idle} of {} targets were never scraped", targets.len()));
     let lost = "pages that it read to the end are lost, or were held to the end";
-    vec![
+    let mut checks = vec![
         none("no page that it read to the end is lost", pages.scrapes_lost, lost),
         none("no page arrives in part", pages.scrapes_torn, "pages arrived in part"),
         none("every sample is what stood on a page", pages.damaged, "samples are not what stood on a page"),
-        none("no sample arrives twice", kpis.duplicated, "samples arrived twice"),
         Check::new(format!("nothing is held any more after {waited} s"), format!("{} pending", kpis.pending), held),
         Check::new("every target is scraped", format!("{} pages of {}", pages.scrapes, targets.len()), unasked),
-    ]
+    ];
+    // A backend that goes away may have taken a request and not said so, and is sent it again.
+    if part.script.away().is_none() {
+        checks.push(none("no sample arrives twice", kpis.duplicated, "samples arrived twice"));
+    }
+    checks
 }
 
 /// Whether the judge limited the figures.
