@@ -456,7 +456,10 @@ impl Engine {
             // What was delivered is noted, so that it is not sent again after the next start.
             store.close();
             if tokio::time::timeout_at(deadline + LAST_WRITES, writer).await.is_err() {
-                tracing::error!("the disk does not answer; what was delivered last may be delivered again");
+                tracing::error!(
+                    advice = "look at the disk of --data-dir, and at the kernel's log",
+                    "the disk does not answer; what was delivered last may be delivered again"
+                );
             }
         }
         self.pipelines.remember(deadline + LAST_WRITES).await;
@@ -533,7 +536,7 @@ fn has_memory_for(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
 
 fn report(faults: &[SetupError]) {
     for SetupError { pipeline, cause } in faults {
-        tracing::error!(%pipeline, cause, "cannot set up the pipeline as configured; the others are not concerned");
+        tracing::error!(%pipeline, cause, advice = "correct its output; `weir check` finds most of what can be wrong", "cannot set up the pipeline as configured; the others are not concerned");
     }
 }
 

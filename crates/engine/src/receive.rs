@@ -308,6 +308,7 @@ impl Receiver {
             tracing::warn!(
                 path,
                 left_out,
+                advice = "look at the path that its client is set to",
                 "a request that is not empty has no items that belong here: perhaps they are of another signal, or of OTLP \
                  before 1.0; it is answered OK, and counted in weir_receiver_itemless_requests_total"
             );

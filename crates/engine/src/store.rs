@@ -99,7 +99,7 @@ impl Drop for Busy {
         let took = self.stats.busy(&self.clock);
         self.stats.began_ms.store(0, Ordering::Release);
         if took > HANGS_AFTER {
-            tracing::warn!(seconds = took.as_secs(), "the disk answers again");
+            tracing::info!(seconds = took.as_secs(), "the disk answers again");
         }
     }
 }
@@ -207,6 +207,7 @@ impl Store {
             tracing::error!(
                 seconds,
                 left_out,
+                advice = "look at the disk of --data-dir, and at the kernel's log",
                 "the disk does not answer; clients whose data no backend takes are asked to send it again"
             );
         }

@@ -84,7 +84,10 @@ impl LogAgent {
             return;
         }
         if Path::new(DIRECTORY).exists() {
-            tracing::warn!("container logs are not read: {error:#}");
+            tracing::warn!(
+                advice = "look whether the directory of --pod-logs is mounted, and who may read it",
+                "container logs are not read: {error:#}"
+            );
         } else {
             tracing::info!("container logs are not read: there is no {DIRECTORY}; --pod-logs names another directory");
         }
@@ -113,6 +116,7 @@ impl LogAgent {
     fn settings(&self, directory: PathBuf) -> Settings {
         if self.state.is_none() {
             tracing::warn!(
+                advice = "name a directory with --data-dir",
                 "container logs are read from their beginning at each start, because there is no data directory"
             );
         }

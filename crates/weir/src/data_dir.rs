@@ -41,6 +41,7 @@ pub(crate) fn directory(args: &ProcessArgs) -> anyhow::Result<Option<PathBuf>> {
 pub(crate) fn open(args: &ProcessArgs) -> anyhow::Result<Option<DataDir>> {
     let Some(dir) = directory(args)? else {
         tracing::warn!(
+            advice = "name a directory with --data-dir",
             "running without a data directory: data that no backend has taken is lost when this process ends"
         );
         return Ok(None);
@@ -73,7 +74,11 @@ fn warn_of_others(dir: &Path) {
         };
         let dir = dir.display();
         let mode = format!("{:o}", mode & 0o777);
-        tracing::warn!(mode, "other users may {what} the data directory {dir}; if they should not: chmod 700 {dir}");
+        tracing::warn!(
+            mode,
+            advice = "if they should not: chmod 700",
+            "other users may {what} the data directory {dir}; if they should not: chmod 700 {dir}"
+        );
     }
 }
 

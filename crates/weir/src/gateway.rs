@@ -266,7 +266,10 @@ impl<H: Host> Gateway<H> {
         if drain_backlog {
             self.engine.close();
             if !is_done_within(drain_timeout, hurry.clone(), self.engine.done()).await {
-                tracing::warn!("not all of the backlog was delivered in time; it is in the data directory");
+                tracing::warn!(
+                    advice = "start weir again with this directory, or give it a longer --drain-timeout",
+                    "not all of the backlog was delivered in time; it is in the data directory"
+                );
             }
         }
         let agents = async {
@@ -283,6 +286,7 @@ impl<H: Host> Gateway<H> {
         stopped.books.iter().for_each(report);
         if !have_ended {
             tracing::warn!(
+                advice = "give it a longer --drain-timeout",
                 "the end of reading was not waited for: lines of containers may be sent again, and scrapes that were under way are missing"
             );
         }

@@ -113,7 +113,7 @@ impl Successor {
     /// Gives it the listening sockets. If it does not take them, it has others.
     pub(crate) async fn give(&mut self, sockets: Vec<OwnedFd>) {
         if !matches!(timeout(ANSWER, messages::say(&self.0, YES, &sockets)).await, Ok(Ok(()))) {
-            tracing::warn!("the process that takes over does not take the ports; clients have to connect anew");
+            tracing::info!("the process that takes over does not take the ports; clients have to connect anew");
         }
     }
 
@@ -166,7 +166,7 @@ pub(crate) async fn take<T>(
         }
         if predecessor.take().is_some() {
             // What came to the ports of the one before waits for nobody any more.
-            tracing::warn!(data_dir = %shown, "a third process has taken the data directory meanwhile");
+            tracing::warn!(data_dir = %shown, advice = "let only one of them have this --data-dir", "a third process has taken the data directory meanwhile");
         }
         tracing::info!(data_dir = %shown, "another process uses the data directory; asking it to hand over");
         // Whoever is not there, or is about to end, leaves the directory sooner or later.
@@ -198,7 +198,7 @@ impl Predecessor {
     pub(crate) fn serve_ports(&mut self, engine: &Engine) {
         match OtlpPorts::inherited(std::mem::take(&mut self.sockets)) {
             Ok(ports) => self.adopted = Some(engine.adopt(ports)),
-            Err(error) => tracing::warn!(%error, "cannot serve the ports of the process before this one"),
+            Err(error) => tracing::info!(%error, "cannot serve the ports of the process before this one"),
         }
     }
 

@@ -98,7 +98,10 @@ pub(crate) fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
                     if rest(&process, successor, &mut signals).await {
                         return Ok(code);
                     }
-                    tracing::warn!("the process that took over is gone; going on");
+                    tracing::warn!(
+                        advice = "look why it ended: its log has the last word",
+                        "the process that took over is gone; going on"
+                    );
                 }
             }
         }
@@ -110,7 +113,9 @@ async fn rest(process: &ProcessArgs, mut successor: Successor, signals: &mut Sig
     let probes = Probes::bind(process.listen, process.health_port, "handed_over").await;
     match &probes {
         Ok(probes) => tracing::info!(health = %probes.address(), "resting until a signal"),
-        Err(error) => tracing::warn!(%error, "cannot answer probes any more"),
+        Err(error) => {
+            tracing::warn!(%error, advice = "look who has the port of --health-port", "cannot answer probes any more")
+        }
     }
     let ends = tokio::select! {
         () = signals.next() => true,
@@ -166,7 +171,7 @@ impl ClusterNode {
             let told = tokio::select! {
                 told = self.node.configuration() => told,
                 () = sleep_until(patience), if saved.is_some() => {
-                    tracing::warn!(?PATIENCE, "no configuration that can be used; beginning with the last good one");
+                    tracing::warn!(?PATIENCE, advice = "look whether the API server answers and the operator runs", "no configuration that can be used; beginning with the last good one");
                     saved.take().ok_or_else(String::new)
                 }
             };
@@ -184,7 +189,11 @@ impl ClusterNode {
             };
             match loaded.and_then(fits) {
                 Ok(loaded) => return loaded,
-                Err(error) => tracing::error!(error, "cannot use the configuration; waiting for another one"),
+                Err(error) => tracing::error!(
+                    error,
+                    advice = "look at the conditions of the pipelines, and at the operator's log",
+                    "cannot use the configuration; waiting for another one"
+                ),
             }
         }
     }
@@ -238,7 +247,7 @@ impl Host for ClusterNode {
             Ok(socket) => self.handover = Some(socket),
             Err(error) => tracing::error!(
                 %error, data_dir = %shown,
-                "no other process can take over: end this one by hand before an update"
+                advice = "make its path shorter than 100 bytes and the directory writable", "no other process can take over: end this one by hand before an update"
             ),
         }
         self.saved.keep();

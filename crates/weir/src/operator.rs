@@ -214,7 +214,7 @@ async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let ends = async {
         tokio::select! {
             () = signals.next() => {}
-            ended = &mut webhooks => tracing::error!(?ended, "the webhooks ended"),
+            ended = &mut webhooks => tracing::error!(?ended, "the webhooks ended: this is a bug in weir, please report it"),
         }
     };
     operator::run(client, options(args, pending)?, ports, &name, Box::new(set_log_level), ends)

@@ -47,7 +47,10 @@ impl RuntimeMetrics {
             settings.of_cluster.clone_from(&self.speaks);
         }
         if asks && settings.kubelet.is_none() && !mem::replace(&mut self.is_said, true) {
-            tracing::warn!("metrics of pods and their node are not collected: name a kubelet with --kubelet");
+            tracing::warn!(
+                advice = "name a kubelet with --kubelet",
+                "metrics of pods and their node are not collected: name a kubelet with --kubelet"
+            );
         }
         match &self.agent {
             Some(agent) => agent.reload(plan, state),

@@ -115,7 +115,7 @@ impl Server {
         let (stream, peer) = match accepted {
             Ok((stream, peer)) => (stream, peer.ip()),
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, advice = "look at the number of files that the process may have open (ulimit -n)", "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 return;
             }
@@ -123,7 +123,11 @@ impl Server {
         let Some(permit) = self.find_room().await else {
             if stats.connections_refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 let limit = self.limits.connections;
-                tracing::warn!(limit, "no room for more connections; further ones are closed (told once)");
+                tracing::warn!(
+                    limit,
+                    advice = "give weir more --memory, or let clients keep their connections",
+                    "no room for more connections; further ones are closed (told once)"
+                );
             }
             return;
         };

@@ -75,6 +75,7 @@ pub(super) fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts
                 queue = name,
                 items,
                 bytes,
+                advice = "create the pipeline again under this name if the data is wanted",
                 "the journal holds data for a pipeline that is not configured; it is kept until this process has run for \
                  a day, in case the pipeline returns"
             );
@@ -107,6 +108,7 @@ fn report(recovery: &Recovery, took: Duration) {
         let bytes = recovery.truncated_bytes;
         tracing::warn!(
             bytes,
+            advice = "after a crash nothing has to be done; otherwise look at the disk",
             "cut off the end of the journal, which is not whole: a write that was under way when the process or the machine died, or damage that cannot be told from one"
         );
     }
@@ -121,10 +123,17 @@ fn report(recovery: &Recovery, took: Duration) {
 /// Logs where the journal is damaged, how much was lost with it, and what was done about it.
 pub(crate) fn log_damage(damage: &[DamageReport]) {
     for report in damage.iter().take(LOGGED_PLACES) {
-        tracing::error!("the journal is damaged: {report}");
+        tracing::error!(
+            advice = "look at the disk; `weir journal verify` shows all of it",
+            "the journal is damaged: {report}"
+        );
     }
     let rest = damage.len().saturating_sub(LOGGED_PLACES);
     if rest > 0 {
-        tracing::error!(places = rest, "the journal is damaged in more places; `weir journal verify` lists them");
+        tracing::error!(
+            places = rest,
+            advice = "look at the disk",
+            "the journal is damaged in more places; `weir journal verify` lists them"
+        );
     }
 }

@@ -128,7 +128,10 @@ impl Reads {
 
     fn complain(&self) {
         if !std::mem::replace(&mut self.lock().complained, true) {
-            tracing::error!("the disk does not answer; what is in the journal is read again when it does");
+            tracing::error!(
+                advice = "look at the disk of --data-dir, and at the kernel's log",
+                "the disk does not answer; what is in the journal is read again when it does"
+            );
         }
     }
 
@@ -157,7 +160,7 @@ impl Drop for UnderWay {
         pending.began.remove(&self.number);
         pending.patience = if took > HANGS_AFTER { (2 * took).min(MOST_PATIENCE) } else { HANGS_AFTER };
         if pending.busy() < HANGS_AFTER && std::mem::take(&mut pending.complained) {
-            tracing::warn!(seconds = took.as_secs(), "the disk answers again");
+            tracing::info!(seconds = took.as_secs(), "the disk answers again");
         }
     }
 }

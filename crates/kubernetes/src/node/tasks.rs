@@ -157,7 +157,11 @@ impl Watcher {
                     Change::Gone(_) => None,
                 };
                 let Some(secret) = secret else {
-                    tracing::warn!(secret = names::CONFIGURATION, "there is no configuration; the last one goes on");
+                    tracing::warn!(
+                        secret = names::CONFIGURATION,
+                        advice = "look whether the operator runs: it writes this Secret",
+                        "there is no configuration; the last one goes on"
+                    );
                     return;
                 };
                 let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());
@@ -187,6 +191,7 @@ impl Watcher {
                         namespace,
                         name,
                         left_out,
+                        advice = "make labels and annotations of the object shorter",
                         "too large: labels, annotations or containers are not known"
                     );
                 });
@@ -350,7 +355,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         rests_until = Instant::now() + (SHARE - 1) * took;
         for finding in &observed.findings {
             let message = &finding.message;
-            said.once(message, || tracing::warn!(finding = %message, "an object of the cluster is not as expected"));
+            said.once(message, || tracing::warn!(finding = %message, advice = "correct the object that is named", "an object of the cluster is not as expected"));
         }
         let mut nodes = observed.objects;
         nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));

@@ -109,7 +109,12 @@ pub(super) async fn follow<T>(
                 progress.errors.fetch_add(1, Ordering::Relaxed);
                 if !failure.is_usual && !std::mem::replace(&mut is_told, true) {
                     let error = failure.words();
-                    tracing::warn!(watched = what.kind, error, "cannot watch; trying on, with what was seen last");
+                    tracing::warn!(
+                        watched = what.kind,
+                        error,
+                        advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+                        "cannot watch; trying on, with what was seen last"
+                    );
                 }
                 // The API server knows no such kind: there are no objects then.
                 if is_ours && failure.code() == Some(404) {

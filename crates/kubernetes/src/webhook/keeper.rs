@@ -78,7 +78,11 @@ impl Keeper {
                 Err(error) => {
                     let error = error.to_string();
                     if said != error {
-                        tracing::warn!(error, "the webhooks are not set up; trying again");
+                        tracing::warn!(
+                            error,
+                            advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+                            "the webhooks are not set up; trying again"
+                        );
                         said = error;
                     }
                     RETRY

@@ -107,7 +107,7 @@ pub(super) async fn serve(
         let (stream, _) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection to the webhooks");
+                tracing::warn!(%error, advice = "look at the number of files that the process may have open (ulimit -n)", "cannot accept a connection to the webhooks");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -230,7 +230,7 @@ impl Server {
             Ok((Ok(answer), memory, _)) => Ok(json(answer, Some(Until::taken(busy, memory, place)))),
             Ok((Err(malformed), _, _)) => Err((StatusCode::BAD_REQUEST, malformed.to_string())),
             Err(error) => {
-                tracing::error!(%error, "a review could not be answered");
+                tracing::error!(%error, "a review could not be answered: this is a bug in weir, please report it");
                 Err((StatusCode::INTERNAL_SERVER_ERROR, "the review could not be answered".to_owned()))
             }
         }

@@ -234,10 +234,15 @@ impl Loop {
         let has_warned = mem::replace(&mut self.warned_lost, !lost.is_empty());
         let Some(Lost { why, .. }) = lost.last().filter(|_| !has_warned) else { return };
         match lost.iter().map(|lost| lost.data_points).sum::<u64>() {
-            0 if *why == Loss::NoMemory => tracing::warn!("no room in --memory to make runtime metrics; trying again"),
+            0 if *why == Loss::NoMemory => tracing::warn!(
+                advice = "give weir more --memory",
+                "no room in --memory to make runtime metrics; trying again"
+            ),
             // The log has the error.
             0 => {}
-            data_points => tracing::warn!(data_points, reason = %why, "runtime metrics were lost"),
+            data_points => {
+                tracing::warn!(data_points, reason = %why, advice = "mend the backend, or give weir more --memory; weir_runtime_lost_data_points_total counts on", "runtime metrics were lost")
+            }
         }
     }
 }
@@ -266,7 +271,12 @@ impl Watcher {
         let before = self.board.note_kubelet(url, error.clone());
         match (&error, &before) {
             (Some(error), before) if before.as_ref() != Some(error) => {
-                tracing::warn!(kubelet = url, error, "cannot get runtime metrics from the kubelet; trying again");
+                tracing::warn!(
+                    kubelet = url,
+                    error,
+                    advice = "look at the kubelet's address, and at the right to read nodes/stats and nodes/metrics",
+                    "cannot get runtime metrics from the kubelet; trying again"
+                );
             }
             (None, Some(_)) => tracing::info!(kubelet = url, "the kubelet answers again"),
             _ => {}
@@ -379,7 +389,7 @@ async fn tell(
     };
     let mut draft = draft(room);
     if let Err(error) = fill(&mut draft) {
-        tracing::error!(%error, room, "cannot make metrics of objects of the cluster");
+        tracing::error!(%error, room, "cannot make metrics of objects of the cluster: this is a bug in weir, please report it");
         return Some(Lost { why: Loss::Bug, data_points: 0 });
     }
     let requests = draft.finish().into_iter().map(|(added, bytes)| (input(added), bytes)).collect();

@@ -203,6 +203,7 @@ async fn survey(shared: Arc<Shared>) {
         if let Some(unsaid) = shared.warnings.unsaid() {
             tracing::warn!(
                 messages = unsaid,
+                advice = "look at /targets on the admin port, or at `weir targets`",
                 "more was to be said of targets than the log takes in a minute; /targets has it all"
             );
         }

@@ -65,7 +65,7 @@ impl Looker {
             self.reconcile_if_due();
             self.catalogue.look_at_unsettled();
             if let Err(error) = self.tree.wait(TICK, &mut self.catalogue) {
-                tracing::warn!(%error, "cannot wait for hints about container logs");
+                tracing::info!(%error, "cannot wait for hints about container logs");
                 thread::park_timeout(TICK);
             }
         }
@@ -120,6 +120,7 @@ fn report_what_is_odd(counts: &Counts, reported: &mut Counts) {
         shortened,
         not_utf8,
         nul_bytes,
+        advice = "look at what these containers print; /logs on the admin port names them",
         "some container logs are malformed or had to be changed; the figures are since the start"
     );
 }

@@ -101,7 +101,7 @@ impl News {
                 seconds = stuck.seconds,
                 bytes_behind,
                 waits_for = stuck.waits_for,
-                "a container is stuck: its logs are not read"
+                advice = "mend what it waits for; /logs on the admin port shows how far it is", "a container is stuck: its logs are not read"
             ),
             None => tracing::info!(container = %container.name, "container logs are read again"),
         }
@@ -110,7 +110,11 @@ impl News {
     fn report_unnamed(&self) {
         if self.unnamed > 0 {
             let containers = self.unnamed;
-            tracing::warn!(containers, "more containers are stuck or read again; /logs on the admin port shows all");
+            tracing::warn!(
+                containers,
+                advice = "look at /logs on the admin port",
+                "more containers are stuck or read again; /logs on the admin port shows all"
+            );
         }
     }
 }

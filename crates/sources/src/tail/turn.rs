@@ -83,10 +83,10 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
     shared.note(container);
     let name = &container.name;
     if is_first {
-        tracing::warn!(container = %name, %error, "cannot read what the container wrote; trying again");
+        tracing::warn!(container = %name, %error, advice = "look at the rights to the file, and at the disk", "cannot read what the container wrote; trying again");
     }
     if let Some(bytes) = given_up {
-        tracing::error!(container = %name, bytes, %error, "the rest of a log file cannot be read and is given up");
+        tracing::error!(container = %name, bytes, %error, advice = "look at the disk, and at the kernel's log", "the rest of a log file cannot be read and is given up");
     }
     End::Again(shared.retry_after)
 }
@@ -114,7 +114,7 @@ async fn read(container: &Arc<Container>, order: Order) -> io::Result<Reading> {
 fn smaller(container: &Container, length: usize, cause: &str) -> End {
     let most_bytes = (length / 2).max(LEAST_REQUEST_BYTES);
     if container.output().most_bytes.replace(most_bytes) != Some(most_bytes) {
-        tracing::warn!(container = %container.name, length, most_bytes, cause, "a request of log lines is too large");
+        tracing::info!(container = %container.name, length, most_bytes, cause, "a request of log lines is too large");
         return End::Again(REST);
     }
     End::Again(PAUSE)
@@ -148,7 +148,7 @@ async fn offer(
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,
             Err(error) => {
-                tracing::error!(container = %container.name, %error, "made a request that is not valid: this is a bug in weir");
+                tracing::error!(container = %container.name, %error, "made a request that is not valid: this is a bug in weir, please report it");
                 return End::Again(PAUSE);
             }
         };

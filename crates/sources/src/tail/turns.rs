@@ -61,7 +61,7 @@ impl Turns {
         let (id, end) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                tracing::error!(%error, "a turn of reading panicked: this is a bug in weir");
+                tracing::error!(%error, "a turn of reading panicked: this is a bug in weir, please report it");
                 (error.id(), End::Again(PAUSE))
             }
         };

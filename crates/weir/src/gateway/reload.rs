@@ -20,11 +20,18 @@ impl<H: Host> Gateway<H> {
             News::Configuration(loaded) => self.reload(*loaded).await,
             News::Unreadable(error) => {
                 self.refuse(&error);
-                tracing::error!(error, "the new configuration is not used; the last good one goes on");
+                tracing::error!(
+                    error,
+                    advice = "correct it; `weir check` shows what is wrong",
+                    "the new configuration is not used; the last good one goes on"
+                );
             }
             News::Facts(facts) => {
                 if let Err(error) = self.know(facts) {
-                    tracing::error!("cannot take up what is new in the cluster: {error:#}");
+                    tracing::error!(
+                        advice = "look at the object that is named",
+                        "cannot take up what is new in the cluster: {error:#}"
+                    );
                 }
             }
             News::Successor(_) => {}
@@ -52,7 +59,11 @@ impl<H: Host> Gateway<H> {
                     Err(error) => {
                         let error = format!("{error:#}");
                         self.configurations.refused(&error);
-                        tracing::error!(error, "the new configuration is not used; the last good one goes on");
+                        tracing::error!(
+                            error,
+                            advice = "correct it; `weir check` shows what is wrong",
+                            "the new configuration is not used; the last good one goes on"
+                        );
                     }
                 }
             }
@@ -60,7 +71,11 @@ impl<H: Host> Gateway<H> {
                 findings::log(&report.diagnostics);
                 self.refuse(&report.to_string());
                 let findings = report.diagnostics.len();
-                tracing::error!(findings, "the new configuration is not used; the last good one goes on");
+                tracing::error!(
+                    findings,
+                    advice = "correct it; `weir check` shows what is wrong",
+                    "the new configuration is not used; the last good one goes on"
+                );
             }
         }
     }
@@ -131,7 +146,11 @@ impl<H: Host> Gateway<H> {
         match secured {
             Ok(()) => tracing::info!("certificates and tokens are read again"),
             Err(error) => {
-                tracing::error!(error, "cannot use the files with certificates and tokens; the old ones stay in use")
+                tracing::error!(
+                    error,
+                    advice = "correct the file that is named",
+                    "cannot use the files with certificates and tokens; the old ones stay in use"
+                )
             }
         }
     }

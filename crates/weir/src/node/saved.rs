@@ -36,7 +36,11 @@ impl Saved {
         match read.and_then(|bytes| bytes.map(|bytes| Configuration::of_stored(&bytes)).transpose()) {
             Ok(found) => found.map(Arc::new),
             Err(error) => {
-                tracing::warn!(error, "cannot read the last good configuration");
+                tracing::warn!(
+                    error,
+                    advice = "look at the disk of --data-dir, and at the kernel's log",
+                    "cannot read the last good configuration"
+                );
                 None
             }
         }
@@ -55,7 +59,7 @@ impl Saved {
                     files.put(NAME, &mut |out| out.write_all(&bytes))
                 });
                 if let Ok(Err(error)) = written.await {
-                    tracing::warn!(%error, "cannot keep the configuration: a start without the API server needs it");
+                    tracing::warn!(%error, advice = "look at the disk of --data-dir, and at the kernel's log", "cannot keep the configuration: a start without the API server needs it");
                 }
             }
         }));

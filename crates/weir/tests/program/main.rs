@@ -12,6 +12,7 @@
 
 #[cfg(test)]
 mod admin;
+mod advice;
 #[cfg(test)]
 mod bad_rules;
 #[cfg(test)]

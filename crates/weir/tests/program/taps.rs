@@ -1,8 +1,10 @@
 //! What is seen of telemetry while it passes: taps, rules that are tried on it, who sends it; on the page and in a terminal.
 
 use std::net::SocketAddr;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use weir_testkit::backend::{Backend, Say};
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
@@ -322,6 +324,28 @@ async fn the_same_is_told_in_a_terminal() {
     assert!(why.0 == Some(0) && why.1.contains(line), "{why:?}");
     let (code, _, error) = told("127.0.0.1:1".parse().unwrap(), &["top", "--once"]).await;
     assert!(code == Some(1) && error.contains("nothing answers at 127.0.0.1:1"), "{error}");
+}
+
+/// An item that waits is told of again when its backend has it.
+#[tokio::test]
+async fn the_way_of_an_item_is_told_to_its_end() {
+    let backend = Backend::holding().await;
+    let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
+    let port = admin(&weir);
+    let (id, url) = (format!("{:032x}", 1), format!("http://{port}"));
+    let arguments = ["why", "--item", &id, "-d", "100s", "--url", &url];
+    let mut why = command(&arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(why.stdout.take().unwrap()).lines();
+    eventually("a tap is open", async || {
+        get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 1)
+    })
+    .await;
+    send(&weir, 1, 1).await;
+    for way in ["pending", "delivered"] {
+        let line = in_time(way, lines.next_line()).await.unwrap().unwrap();
+        assert!(line.contains(&format!("traces/shop {way}: span \"GET /orders/1\"")), "{line}");
+        backend.answer();
+    }
 }
 
 /// A valid request whose parts are costly to find: fields of a later OTLP between its many small spans.

@@ -39,7 +39,7 @@ impl Delivery {
             Ok((id, landed)) => (id, Some(landed)),
             Err(error) => {
                 let pipeline = &self.account().id;
-                tracing::error!(%pipeline, %error, "a send task panicked: this is a bug in weir");
+                tracing::error!(%pipeline, %error, "a send task panicked: this is a bug in weir, please report it");
                 (error.id(), None)
             }
         };
@@ -94,7 +94,7 @@ impl Delivery {
         let now = Instant::now();
         if let Some(left_out) = self.pace.may_complain(now) {
             let pipeline = &self.account().id;
-            tracing::error!(%pipeline, cause, left_out, "cannot read the backlog; it is tried again");
+            tracing::error!(%pipeline, cause, left_out, advice = "look at the disk of --data-dir, and at the kernel's log", "cannot read the backlog; it is tried again");
         }
         if batch.pieces.is_empty() {
             self.reads_again = Some(now + READ_PAUSE);
@@ -232,7 +232,7 @@ impl Delivery {
         }
         if let Some(left_out) = self.pace.may_report_loss(now) {
             let (pipeline, cause) = (&self.account().id, message);
-            tracing::warn!(%pipeline, cause, left_out, "backend took a request with a warning");
+            tracing::warn!(%pipeline, cause, left_out, advice = "read what it says; nothing is lost", "backend took a request with a warning");
         }
     }
 
@@ -293,7 +293,7 @@ impl Delivery {
                 cause,
                 pending,
                 left_out,
-                "backend does not take data now; it is kept and tried again"
+                advice = "look whether the backend is overloaded, and at its limits", "backend does not take data now; it is kept and tried again"
             );
             self.complained = true;
         }

@@ -156,7 +156,7 @@ impl Delivery {
         let account = self.account();
         if let Some(learned) = account.request_size.refused(bytes, now) {
             let (pipeline, cause) = (&account.id, message);
-            tracing::warn!(%pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
+            tracing::info!(%pipeline, bytes, learned, cause, "backend found a request too large; sending less at once");
         }
     }
 

@@ -100,7 +100,7 @@ impl Writer {
         if key.kind == kinds::SECRET.1 || key.kind == kinds::SERVICE.1 {
             return Err(refusal);
         }
-        tracing::warn!(object = %key, reason = %refusal, "cannot be changed: made anew");
+        tracing::info!(object = %key, reason = %refusal, "cannot be changed: made anew");
         self.write(api_of(&self.client, key).delete(&key.name, &DeleteParams::orphan())).await?;
         self.patch(key, manifest).await
     }

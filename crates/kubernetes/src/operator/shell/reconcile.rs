@@ -204,7 +204,11 @@ impl Reconciler {
             return;
         }
         if let Some(problem) = &overrides.problem {
-            tracing::warn!(problem, "a part of the overrides is left out");
+            tracing::warn!(
+                problem,
+                advice = "correct the ConfigMap telemetry-overrides",
+                "a part of the overrides is left out"
+            );
         }
         tracing::info!(?overrides, "overrides changed");
         (self.set_log_level)(overrides.log_level.as_deref());
@@ -410,8 +414,11 @@ impl Troubles {
         self.asked = self.asked.max(trouble.retry_after().unwrap_or_default());
         let error = trouble.to_string();
         if self.told.get(what) != Some(&error) && self.now.get(what) != Some(&error) {
-            let hint = trouble.is_forbidden().then_some("the operator's ClusterRole and Role must allow it");
-            tracing::warn!(what, error, hint, "cannot read or write; trying on");
+            let advice = match trouble.is_forbidden() {
+                true => "let the operator's ClusterRole and Role allow it",
+                false => "look whether the API server answers, and what it says",
+            };
+            tracing::warn!(what, error, advice, "cannot read or write; trying on");
         }
         self.now.insert(what.to_owned(), error);
     }

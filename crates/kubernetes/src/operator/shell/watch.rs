@@ -108,7 +108,12 @@ impl<'a> Failures<'a> {
         });
         if is_first {
             let error = failure.words();
-            tracing::warn!(watched = self.what, error, "cannot watch; trying on, with what was seen last");
+            tracing::warn!(
+                watched = self.what,
+                error,
+                advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+                "cannot watch; trying on, with what was seen last"
+            );
         }
     }
 
@@ -297,7 +302,7 @@ async fn apis(client: Client, world: Arc<World>) {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot find out which APIs there are; trying on");
+                tracing::warn!(%error, advice = "look whether the API server answers, and at the rights of this ServiceAccount", "cannot find out which APIs there are; trying on");
                 ticks.reset_after(RETRY.1);
             }
         }

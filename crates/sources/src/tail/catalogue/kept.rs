@@ -30,6 +30,7 @@ impl Kept {
         if left_out > 0 {
             tracing::error!(
                 containers = left_out,
+                advice = "give weir more --memory",
                 "there is no memory for how far container logs were read; they are read again: give weir more --memory"
             );
         }
