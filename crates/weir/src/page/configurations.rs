@@ -148,7 +148,7 @@ fn inputs(input: &Input) -> Vec<String> {
     let of = |name: &str, namespaces: &Selector| match namespaces {
         Selector::All => name.to_owned(),
         Selector::Only(names) => format!("{name} of {}", names.join(", ")),
-        Selector::Except(names) => format!("{name} but of {}", names.join(", ")),
+        Selector::Except(names) => format!("{name} of all but {}", names.join(", ")),
     };
     let all = [
         otlp.as_ref().map(|input| of("OTLP", &input.namespaces)),

@@ -1,10 +1,10 @@
 //! `/api/history`: the last hour, in memory. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
 //! `?pipeline=traces/shop` leaves out all others.
 
-use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::StatusCode;
 use serde::{Serialize, Serializer};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -13,6 +13,8 @@ use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{PipelineFigures, View};
 use weir_observe::{History, Point, Totals};
 use weir_plan::PipelineId;
+
+use super::json::{Refusal, parameters, show, whole};
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -100,26 +102,38 @@ fn lines<S: Serializer>(wanted: &Wanted<'_>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(lines)
 }
 
-impl Page for Past {
-    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        let value = |key| pairs(asked.query).find(|(name, _)| *name == key).map(|(_, value)| value);
+impl Past {
+    fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
+        let [since, pipeline] = parameters(asked.query, ["since", "pipeline"])?;
+        let since = whole("since", since)?;
+        // Some clients escape the only character of its name that can be.
+        let pipeline = pipeline.map(|name| name.replace("%2F", "/").replace("%2f", "/"));
         let history = self.lock();
-        let since = value("since").and_then(|since| since.parse::<u64>().ok());
+        if let Some(name) = pipeline.as_ref().filter(|name| !history.lines().any(|(id, _)| id.to_string() == **name)) {
+            return Err(unknown(name, history.left_out()));
+        }
         let points = |since| history.ends().saturating_sub(since).div_ceil(u64::from(history.step()));
         let most = since.map_or(usize::MAX, |since| usize::try_from(points(since)).unwrap_or(usize::MAX));
         let shape = Shape {
             step_seconds: history.step(),
             ends_unix_seconds: history.ends(),
             left_out: history.left_out(),
-            pipelines: Wanted { history: &history, pipeline: value("pipeline"), most },
+            pipelines: Wanted { history: &history, pipeline: pipeline.as_deref(), most },
         };
-        serde_json::to_writer(&mut *body, &shape).ok()?;
-        body.write_all(b"\n").ok()?;
-        Some(Shown::JSON)
+        Ok(show(body, &shape))
     }
 }
 
-/// What stands in a query. Names of pipelines need no escapes.
-pub(super) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='))
+impl Page for Past {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        self.answer(asked, body).unwrap_or_else(|refusal| refusal.show(body))
+    }
+}
+
+fn unknown(name: &str, left_out: usize) -> Refusal {
+    let why = match left_out {
+        0 => "write it as traces/NAME".to_owned(),
+        left_out => format!("write it as traces/NAME; {left_out} pipelines have no room in the history"),
+    };
+    Refusal::new(StatusCode::NOT_FOUND, format!("there is no history of a pipeline {name:?}: {why}"))
 }

@@ -180,6 +180,10 @@ async fn a_tap_that_cannot_be_opened_says_why() {
     assert_eq!(exchange(port, delete.as_bytes()).await.status, 204);
     assert_eq!(read(port, last).await["state"], "ended", "what it caught can still be read");
     assert_eq!(get(port, "/api/taps/4711").await.0, 410);
+    for (path, status) in [("/api/taps/abc", 404), (&*format!("/api/taps/{last}?after=abc"), 400)] {
+        let (found, answer) = get(port, path).await;
+        assert!(found == status && answer["error"].as_str().unwrap().contains("abc"), "{answer}");
+    }
     eventually("one ends by itself", async || {
         let (_, list) = get(port, "/api/taps").await;
         list["taps"].as_array().unwrap().iter().filter(|tap| tap["state"] == "open").count() < 7
