@@ -73,6 +73,7 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
         Route::new("/api/preview", rehearsal),
         Route::new("/api/talkers", TalkersPage(talkers.clone())),
         Route::new("/api/configuration", configurations.clone()),
+        Route::new("/api/configuration/", configurations.clone()),
     ]
 }
 

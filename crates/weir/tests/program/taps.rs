@@ -277,6 +277,14 @@ async fn who_sends_most_and_what_runs() {
         .await;
     let (_, page) = get(port, "/api/configuration").await;
     assert_eq!((&page["history"][0]["changed"], &page["pipelines"][0]["rules"]), (&json!(["traces/shop"]), &json!([])));
+    let kept: Vec<_> = page["history"].as_array().unwrap().iter().map(|of| of["is_kept"].as_bool().unwrap()).collect();
+    assert_eq!((kept.first(), kept.iter().filter(|is| **is).count()), (Some(&true), 2), "the refused one is none");
+    let at = |event: &Value| format!("/api/configuration/{}", event["number"]);
+    let (_, newest) = get(port, &at(&page["history"][0])).await;
+    let (_, first) = get(port, &at(page["history"].as_array().unwrap().last().unwrap())).await;
+    assert_eq!(newest["pipelines"], page["pipelines"]);
+    assert_eq!(first["pipelines"][0]["rules"][1]["text"], "IsMatch(span.name, \"/(2|4)$\")");
+    assert_eq!(get(port, "/api/configuration/4711").await.0, 404);
 }
 
 /// A command against the admin port: its exit code, and what it printed.
