@@ -5,10 +5,12 @@
 
 mod configurations;
 mod json;
+mod losses;
 mod now;
 mod past;
 mod redact;
 mod rehearsal;
+mod sample;
 mod talkers;
 mod taps;
 
@@ -24,6 +26,7 @@ pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
 use rehearsal::RehearsalPage;
+use sample::SamplePage;
 use talkers::TalkersPage;
 use taps::TapsPage;
 
@@ -71,6 +74,7 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
         Route::new("/api/preview", rehearsal),
+        Route::new("/api/sample", SamplePage),
         Route::new("/api/talkers", TalkersPage(talkers.clone())),
         Route::new("/api/configuration", configurations.clone()),
         Route::new("/api/configuration/", configurations.clone()),

@@ -1,4 +1,4 @@
-//! `/api/history`: the last hour, in memory. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
+//! `/api/history`: the last hour, in memory, and when losses began. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
 //! `?pipeline=traces/shop` leaves out all others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use weir_observe::{History, Point, Totals};
 use weir_plan::PipelineId;
 
 use super::json::{Refusal, parameters, show, whole};
+use super::losses::Losses;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -25,12 +26,19 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// What happened. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Past(Arc<Mutex<History>>);
+pub(crate) struct Past(Arc<Mutex<Remembered>>);
+
+#[derive(Debug)]
+struct Remembered {
+    history: History,
+    losses: Losses,
+}
 
 impl Past {
     /// `memory`: the whole budget, in bytes.
     pub(crate) fn within(memory: usize) -> Self {
-        Self(Arc::new(Mutex::new(History::new((memory / OF_MEMORY).min(MOST_BYTES)))))
+        let history = History::new((memory / OF_MEMORY).min(MOST_BYTES));
+        Self(Arc::new(Mutex::new(Remembered { history, losses: Losses::default() })))
     }
 
     /// Looks until it is aborted.
@@ -44,14 +52,15 @@ impl Past {
                 // Without memory for a snapshot, this second becomes a part of the next one.
                 let Some(snapshot) = view.snapshot() else { continue };
                 let all: Vec<_> = snapshot.pipelines.iter().map(|of| (of.id.clone(), totals(of))).collect();
-                drop(snapshot);
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                past.lock().record(now, &all);
+                past.lock().losses.look(now, &snapshot.pipelines);
+                drop(snapshot);
+                past.lock().history.record(now, &all);
             }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, History> {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,6 +85,8 @@ struct Shape<'a> {
     left_out: usize,
     #[serde(serialize_with = "lines")]
     pipelines: Wanted<'a>,
+    #[serde(serialize_with = "losses")]
+    losses: (&'a Losses, Option<&'a str>),
 }
 
 struct Wanted<'a> {
@@ -102,13 +113,17 @@ fn lines<S: Serializer>(wanted: &Wanted<'_>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(lines)
 }
 
+fn losses<S: Serializer>((losses, pipeline): &(&Losses, Option<&str>), to: S) -> Result<S::Ok, S::Error> {
+    losses.lines(*pipeline, to)
+}
+
 impl Past {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let [since, pipeline] = parameters(asked.query, ["since", "pipeline"])?;
         let since = whole("since", since)?;
         // Some clients escape the only character of its name that can be.
         let pipeline = pipeline.map(|name| name.replace("%2F", "/").replace("%2f", "/"));
-        let history = self.lock();
+        let Remembered { history, losses } = &*self.lock();
         if let Some(name) = pipeline.as_ref().filter(|name| !history.lines().any(|(id, _)| id.to_string() == **name)) {
             return Err(unknown(name, history.left_out()));
         }
@@ -118,7 +133,8 @@ impl Past {
             step_seconds: history.step(),
             ends_unix_seconds: history.ends(),
             left_out: history.left_out(),
-            pipelines: Wanted { history: &history, pipeline: pipeline.as_deref(), most },
+            pipelines: Wanted { history, pipeline: pipeline.as_deref(), most },
+            losses: (losses, pipeline.as_deref()),
         };
         Ok(show(body, &shape))
     }

@@ -287,6 +287,37 @@ async fn who_sends_most_and_what_runs() {
     assert_eq!(get(port, "/api/configuration/4711").await.0, 404);
 }
 
+#[tokio::test]
+async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
+    let backend = Backend::scripted(|_, _| Say::Code(3, "no such field", None)).await;
+    let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
+    let port = admin(&weir);
+    send(&weir, 1, 1).await;
+    eventually("it is refused", async || get(port, "/rejected").await.1[0]["code"] == "INVALID_ARGUMENT").await;
+    let (_, refused) = get(port, "/rejected").await;
+    let ask = json!({"signal": refused[0]["signal"], "otlp": refused[0]["otlp"]});
+    let (status, answer) = post(port, "/api/sample", &ask).await;
+    let span = &answer["sample"]["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    assert_eq!((status, &span["name"]), (200, &json!("GET /orders/1")), "{answer}");
+    for (wrong, words) in [
+        (json!({"signal": "spans", "otlp": ""}), "no signal \"spans\""),
+        (json!({"signal": "traces", "otlp": "?"}), "base64"),
+        (json!({"signal": "traces", "otlp": "CgU="}), "was it cut"),
+    ] {
+        let (status, answer) = post(port, "/api/sample", &wrong).await;
+        assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+    eventually("it has a time", async || {
+        let loss = get(port, "/api/history").await.1["losses"][0].clone();
+        let [first, last] = ["first", "last"].map(|at| loss[format!("{at}_unix_seconds")].as_u64());
+        let what = (&loss["pipeline"], &loss["way"], &loss["reason"], &loss["items"]);
+        what == (&json!("traces/shop"), &json!("rejected"), &json!("INVALID_ARGUMENT"), &json!(1))
+            && first.is_some()
+            && first <= last
+    })
+    .await;
+}
+
 /// A command against the admin port: its exit code, and what it printed.
 async fn told(port: SocketAddr, arguments: &[&str]) -> (Option<i32>, String, String) {
     let url = format!("http://{port}");
