@@ -34,6 +34,16 @@ export function standing(line) {
   return { word: told.state.replaceAll("_", " "), kind, message: told.message || "" };
 }
 
+// What is not well stands first.
+export const sickFirst = (lines) => [...lines].sort((one, other) => (standing(one).kind === "well") - (standing(other).kind === "well"));
+
+// The backend's words while it takes nothing, and those of a trouble that is not over.
+export function lastWords(line) {
+  const { code, message } = line.backend;
+  const said = message.startsWith(code) ? message : [code, message].filter(Boolean).join(": ");
+  return said || state.health.get(line.pipeline)?.backend || "";
+}
+
 export function from(line) {
   return [line.pushed && "clients (OTLP)", line.collected && "agents on this machine"].filter(Boolean).join(", ") || "nothing";
 }
