@@ -83,7 +83,7 @@ export const memory = {
     const parts = budget.parts.filter((part) => part.bytes > 0);
     const [words, bar, disk] = [$("memory").firstChild, $("memory").querySelector(".held"), $("memory").lastChild];
     words.textContent = `The budget is ${bytes(budget.total_bytes)}; the process has ${bytes(rss_bytes)} of the machine's memory.`;
-    settle(bar, ...parts.map((part) => held(part, budget.total_bytes)));
+    bar.replaceChildren(...parts.map((part) => held(part, budget.total_bytes)));
     partsTable.set(parts);
     pipelinesTable.set(state.now.pipelines);
     settle(disk, journal
