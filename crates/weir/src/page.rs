@@ -33,7 +33,7 @@ use taps::TapsPage;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 18] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
@@ -52,6 +52,7 @@ const FILES: [(&str, &str, &str); 18] = [
     ("/rules.js", SCRIPT, include_str!("../page/rules.js")),
     ("/diff.js", SCRIPT, include_str!("../page/diff.js")),
     ("/lists.js", SCRIPT, include_str!("../page/lists.js")),
+    ("/configuration.js", SCRIPT, include_str!("../page/configuration.js")),
 ];
 
 /// Everything of the page. Of the last route, which stands for every path, there is nothing but the first file.
