@@ -9,7 +9,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::{Changes, Text, unix_nanos};
-use weir_plan::{Compression, Input, Overflow, Pipeline, PipelineId, Plan, Processing, Protocol, Selector, Temporality};
+use weir_plan::{
+    Compression, Input, Overflow, Pipeline, PipelineId, Plan, Processing, Protocol, Selector, Temporality,
+};
 
 use super::json::{Refusal, show};
 use crate::tables::{bytes, time};
@@ -125,7 +127,8 @@ impl Configurations {
         let state = self.lock();
         let text = state.history.iter().find(|of| of.number.to_string() == number).and_then(|of| of.text.as_ref());
         let text = text.ok_or_else(|| {
-            let error = format!("nothing is kept at {PATH}{number}: /api/configuration lists those of which something is");
+            let error =
+                format!("nothing is kept at {PATH}{number}: /api/configuration lists those of which something is");
             Refusal::new(StatusCode::NOT_FOUND, error)
         })?;
         let shown = writeln!(body, r#"{{"number":{number},"pipelines":{text}}}"#);

@@ -47,9 +47,9 @@ impl Losses {
     pub(super) fn lines<S: Serializer>(&self, pipeline: Option<&str>, to: S) -> Result<S::Ok, S::Error> {
         let wanted = self.0.iter().map(|(id, losses)| (id.to_string(), losses));
         let wanted = wanted.filter(|(name, _)| pipeline.is_none_or(|pipeline| pipeline == name));
-        to.collect_seq(wanted.flat_map(|(name, losses)| {
-            losses.iter().map(move |loss| Line { pipeline: name.clone(), loss })
-        }))
+        to.collect_seq(
+            wanted.flat_map(|(name, losses)| losses.iter().map(move |loss| Line { pipeline: name.clone(), loss })),
+        )
     }
 }
 
@@ -57,13 +57,9 @@ fn note(losses: &mut Vec<Loss>, now: u64, (way, reason, items): (&'static str, &
     match losses.iter_mut().find(|loss| loss.way == way && loss.reason == reason) {
         Some(loss) if loss.items < items => (loss.items, loss.last_unix_seconds) = (items, now),
         Some(_) => {}
-        None => losses.push(Loss {
-            way,
-            reason: reason.to_owned(),
-            items,
-            first_unix_seconds: now,
-            last_unix_seconds: now,
-        }),
+        None => {
+            losses.push(Loss { way, reason: reason.to_owned(), items, first_unix_seconds: now, last_unix_seconds: now })
+        }
     }
 }
 

@@ -46,9 +46,10 @@ impl Page for SamplePage {
 fn sample(request: &[u8]) -> Result<Value, Refusal> {
     let Refused { signal, otlp, redact } = serde_json::from_slice(request)
         .map_err(|error| Refusal::wrong(format!("cannot read what was refused: {error}")))?;
-    let known = Signal::ALL.into_iter().find(|known| known.name() == signal).ok_or_else(|| {
-        Refusal::wrong(format!("there is no signal {signal:?}: it is traces, metrics or logs"))
-    })?;
+    let known = Signal::ALL
+        .into_iter()
+        .find(|known| known.name() == signal)
+        .ok_or_else(|| Refusal::wrong(format!("there is no signal {signal:?}: it is traces, metrics or logs")))?;
     let request = STANDARD.decode(otlp).map_err(|error| Refusal::wrong(format!("otlp is not in base64: {error}")))?;
     match document(known, &request, redact) {
         Value::Null => Err(Refusal::wrong("otlp is no OTLP of that signal: was it cut, because it was too long?")),
