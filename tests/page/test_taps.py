@@ -7,12 +7,14 @@ from threading import Thread
 
 import requests
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 
 from browser import Page
 from harness.process import Lab
 from scenes import FILTER, Scene, send_log, send_spans, span
 
 LINES = "#tap-items > li"
+MAY_BE_REFUSED = "a record that may be refused"
 
 
 def open_tap(page: Page, scene: Scene, pipeline: str, edge: str = "in", text: str = "", where: str = "") -> None:
@@ -100,6 +102,36 @@ def test_what_rules_remove_is_shown_with_the_rule(page: Page, busy: Scene) -> No
     page.wait(lambda: seen(page) >= 2, "items")
     for line in page.texts(LINES):
         assert "GET /healthz" in line and f"removed by filter[0].conditions[0]: {FILTER}" in line.replace("\n", " ")
+
+
+def test_losses_lead_to_samples(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    scene = Scene(lab, binary, "--no-data-dir")
+    scene.sink.refuse("400:50")
+    grant = {"permissions": ["clipboardReadWrite"], "origin": f"http://{scene.weir.admin}"}
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", grant)
+    page.open(scene.weir.admin, "losses")
+    row = "#losses tr[data-key^='logs/shop rejected']"
+    page.wait(lambda: send_log(scene.weir, MAY_BE_REFUSED) or page.see(row), "a loss")
+    page.wait_text(row, "last ")
+    assert "refused by the backend" in page.text(row)
+    page.button("#losses", "Copy as a sample for weir try")
+    script = "navigator.clipboard.readText().then(arguments[0])"
+    copied = page.wait(lambda: "resourceLogs" in (text := page.driver.execute_async_script(script)) and text, "a sample")
+    record = json.loads(copied)["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
+    assert record["body"] == {"stringValue": MAY_BE_REFUSED}
+    page.picture(pictures / "losses.png")
+    page.button(row, "Tap what is refused")
+    page.wait_text("#tap-state", "open")
+    assert [page.one(f"#tap-{part}").get_attribute("value") for part in ("pipeline", "edge", "only")] == ["logs/shop", "out", "rejected"]
+    page.wait(lambda: send_log(scene.weir, MAY_BE_REFUSED) or shown(page), "a record that is refused")
+    assert all("refused by the backend" in line.text for line in shown(page))
+    page.choose("#tap-only", "")
+    page.wait(lambda: len(shown(page)) == seen(page), "all of them")
+    scene.weir.stop()
+
+
+def shown(page: Page) -> list[WebElement]:
+    return [line for line in page.all(LINES) if line.is_displayed()]
 
 
 def test_p_holds_up_a_tap(page: Page, busy: Scene) -> None:

@@ -6,9 +6,12 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from browser import Page
-from scenes import Scene, send_spans, span
+from harness.process import Lab
+from harness.weir import pipeline
+from scenes import FILTER, Scene, Sick, Traffic, send_spans, shop, span
 
 ROWS = "#pipelines tr[data-key]"
+NOWHERE = "http://127.0.0.1:9"
 
 
 def test_a_busy_process_shows_what_flows(page: Page, busy: Scene, pictures: Path) -> None:
@@ -31,6 +34,89 @@ def test_a_sick_process_shows_its_trouble_and_samples(page: Page, sick: Scene, p
     answers = page.wait(lambda: page.texts("#losses tbody td:nth-child(3)"), "samples")
     assert any("400" in answer or "INVALID_ARGUMENT" in answer for answer in answers), answers
     page.picture(pictures / "sick.png")
+
+
+def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    sink = Sick(lab, binary)
+    scene = Scene(lab, binary, sink=sink, documents=[pipeline("logs", "shop", f"http://{sink.grpc}"), shop(NOWHERE)])
+    traffic = Traffic(scene.weir)
+    page.open(scene.weir.admin)
+    page.wait(lambda: keys(page) == ["traces/shop", "logs/shop"], "the sick one is first")
+    words = "#pipelines tr.below"
+    page.wait_text(words, "Connection refused")
+    assert len(page.all(words)) == 1 and page.one(words).get_attribute("data-under") == "traces/shop"
+    page.press("/")
+    page.press(Keys.ARROW_DOWN)
+    assert page.focus() == "traces/shop"
+    page.press(Keys.ARROW_DOWN)
+    assert page.focus() == "logs/shop", "there is nothing to open between the rows"
+    page.click(words)
+    page.wait_text("#detail", "traces/shop: nothing delivered")
+    assert "Connection refused" in page.text("#detail")
+    page.picture(pictures / "sick-pipelines.png")
+    traffic.close()
+    scene.weir.stop()
+
+
+def keys(page: Page) -> list[str]:
+    return [row.get_attribute("data-key") for row in page.all(ROWS)]
+
+
+def test_losses_stand_with_their_pipeline(page: Page, sick: Scene) -> None:
+    page.open(sick.weir.admin)
+    page.wait_text("#pipelines tr.below[data-under='logs/shop']", "Rejected: ")
+    page.click("#troubled")
+    assert "logs/shop" in keys(page)
+
+
+def test_destinations_fit_a_small_screen(page: Page, sick: Scene, pictures: Path) -> None:
+    send_spans(sick.weir, span("ab" * 16, "/orders"))
+    before = page.driver.get_window_size()
+    page.driver.set_window_size(1280, 900)
+    page.open(sick.weir.admin)
+    page.go("destinations")
+    page.wait_text("#destinations tr.below[data-under='traces/shop']", "Connection refused")
+    heads = page.texts("#destinations thead th")
+    assert heads.index("Waiting") == 2, heads
+    wide = "const at = document.querySelector('#destinations .scroll'); return at.scrollWidth - at.clientWidth"
+    assert page.driver.execute_script(wide) == 0
+    page.button("#destinations thead", "Waiting")
+    page.wait(lambda: page.text("#destinations tbody tr:first-child").startswith("traces/shop"), "what waits most is first")
+    page.picture(pictures / "destinations.png")
+    page.driver.set_window_size(before["width"], before["height"])
+
+
+def test_memory_says_what_its_parts_are_and_who_holds_what(page: Page, busy: Scene, pictures: Path) -> None:
+    page.open(busy.weir.admin)
+    page.go("memory")
+    page.wait_text("#memory tr[data-key='read_back']", "read from the disk again")
+    legend = page.texts("#memory td.words")
+    assert len(legend) > 5 and all(legend), legend
+    page.wait_text("#memory", "Dark is in use, light is free")
+    page.button("#memory thead", "Items that wait")
+    page.wait(lambda: {"traces/shop", "logs/shop"} <= set(page.texts("#memory tbody th")), "the pipelines")
+    page.picture(pictures / "memory.png")
+
+
+def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    scene = Scene(lab, binary)
+    to = f"http://{scene.sink.grpc}"
+    page.open(scene.weir.admin)
+    page.go("configuration")
+    page.wait_text("#configuration-changes", "There is only one")
+    changed = shop(to)
+    changed["spec"]["filter"] = [{"conditions": ['span.name == "GET /cart"']}]
+    scene.weir.configure(changed, pipeline("logs", "shop", to))
+    page.button("#configuration", "With the one before")
+    assert page.focus() == "configuration-compared"
+    page.wait_text("#configuration-changes", "1 line added, 1 line removed.")
+    lines = [page.text(f"#configuration-changes {kind}").strip() for kind in ("del", "ins")]
+    rule = "traces/shop  filter[0].conditions[0]"
+    assert lines == [f"- {rule}: {FILTER}", f'+ {rule}: span.name == "GET /cart"']
+    page.picture(pictures / "configuration.png")
+    page.choose("#configuration-before", page.one("#configuration-after").get_attribute("value"))
+    page.wait_text("#configuration-changes", "Nothing that is shown of them differs")
+    scene.weir.stop()
 
 
 def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pictures: Path) -> None:

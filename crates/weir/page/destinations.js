@@ -1,8 +1,8 @@
 // Where data goes: how each backend answers, how soon, and what waits for it.
 
-import { $, amount, bytes, duration, element } from "./dom.js";
+import { $, amount, bytes, duration, element, faint, short } from "./dom.js";
 import { within } from "./pipelines.js";
-import { quantile, reasons, state, sum } from "./state.js";
+import { lastWords, quantile, reasons, sickFirst, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 let table;
@@ -11,52 +11,63 @@ export const destinations = {
   name: "destinations",
   title: "Destinations",
   begin() {
-    table = new Table({ caption: "Backends of the pipelines", columns: COLUMNS, key: (line) => line.pipeline, none: "There are no pipelines." });
+    table = new Table({ caption: "Backends of the pipelines", columns: COLUMNS, key: (line) => line.pipeline, below: said, none: "There are no pipelines." });
     $("destinations").append(table.root);
   },
   show() {
-    table.set(state.now.pipelines);
+    table.set(sickFirst(state.now.pipelines));
   },
 };
 
-const answered = (part) => ({
-  number: true,
-  of: ({ latency }) => (latency.requests ? quantile(latency, part) : -1),
-  cell: ({ latency }) => (latency.requests ? within(quantile(latency, part)) : ""),
-});
+// The backend's words have a line of their own: they may be long.
+function said(line) {
+  const words = lastWords(line);
+  return words ? element("div", {}, element("span", { class: "hidden" }, `${line.pipeline}: `), faint("The backend: "), short(words, 600)) : null;
+}
+
+const under = (words, more = "") => element("div", { class: `faint ${more}` }, words);
+const refused = (line) => sum(line.books.rejected);
 
 const COLUMNS = [
-  { head: "Pipeline", of: (line) => line.pipeline, cell: (line) => [line.pipeline, element("div", { class: "faint" }, line.exporter)] },
+  { head: "Pipeline", of: (line) => line.pipeline, cell: (line) => [line.pipeline, under(line.exporter)] },
   {
-    head: "Backend", words: true, of: ({ backend }) => `${backend.state} ${backend.code} ${backend.message}`,
+    head: "Backend", of: (line) => `${line.backend.state} ${lastWords(line)}`,
     cell: ({ backend }) => [
-      element("span", { class: `dot ${backend.state === "ok" ? "well" : "bad"}` }, `${backend.state.replaceAll("_", " ")} for ${duration(backend.lasts_seconds)}`),
-      element("div", { class: "faint" }, [backend.code, backend.message].filter(Boolean).join(": ")),
+      element("span", { class: `dot ${backend.state === "ok" ? "well" : "bad"}` }, backend.state.replaceAll("_", " ")),
+      under(`for ${duration(backend.lasts_seconds)}`),
     ],
-  },
-  { head: "Requests", number: true, of: (line) => line.latency.requests, cell: (line) => [amount(line.latency.requests), element("div", { class: "faint" }, reasons(line.answers).replaceAll("_", " "))] },
-  { head: "Half within", ...answered(0.5) },
-  { head: "90 % within", ...answered(0.9) },
-  { head: "99 % within", ...answered(0.99) },
-  { head: "Answers by time", of: () => "", cell: histogram },
-  {
-    head: "At once", number: true, of: (line) => line.in_flight,
-    cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, element("div", { class: "faint" }, line.parked ? `${line.parked} parked` : "")],
   },
   {
     head: "Waiting", number: true, of: (line) => line.books.pending,
-    cell: (line) => [amount(line.books.pending), element("div", { class: "faint" }, `${bytes(line.pending_bytes)}${line.books.pending ? `, ${duration(line.oldest_seconds)}` : ""}`)],
+    cell: (line) => [amount(line.books.pending), under(`${bytes(line.pending_bytes)}${line.books.pending ? `, ${duration(line.oldest_seconds)}` : ""}`)],
   },
   {
     head: "On disk", number: true, of: ({ backlog }) => backlog?.bytes,
-    cell: ({ backlog }) => (backlog ? [bytes(backlog.bytes), element("div", { class: "faint" }, `of ${bytes(backlog.limit_bytes)}`)] : "memory only"),
+    cell: ({ backlog }) => (backlog ? [bytes(backlog.bytes), under(`of ${bytes(backlog.limit_bytes)}`)] : "memory only"),
   },
-  { head: "Delivered", number: true, of: (line) => line.books.delivered, cell: (line) => [amount(line.books.delivered), element("div", { class: "faint" }, line.last_taken_unix_ms ? `${duration(Math.max(0, state.now.unix_seconds - line.last_taken_unix_ms / 1000))} ago` : "")] },
   {
-    head: "Refused", number: true, of: (line) => sum(line.books.rejected), kind: (line) => sum(line.books.rejected) && "bad",
-    cell: (line) => [amount(sum(line.books.rejected)), element("div", { class: "words" }, reasons(line.books.rejected))],
+    head: "Delivered", number: true, of: (line) => line.books.delivered,
+    cell: (line) => [amount(line.books.delivered), under(line.last_taken_unix_ms ? `${duration(Math.max(0, state.now.unix_seconds - line.last_taken_unix_ms / 1000))} ago` : "")],
+  },
+  {
+    head: "Refused", number: true, of: refused, kind: (line) => refused(line) && "bad",
+    cell: (line) => [amount(refused(line)), under(reasons(line.books.rejected), "narrow")],
+  },
+  {
+    head: "Requests", number: true, of: (line) => line.latency.requests,
+    cell: (line) => [amount(line.latency.requests), under(reasons(line.answers).replaceAll("_", " "), "narrow")],
+  },
+  {
+    head: "At once", number: true, of: (line) => line.in_flight,
+    cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, under(line.parked ? `${line.parked} parked` : "")],
+  },
+  {
+    head: "Answers take", of: ({ latency }) => (latency.requests ? quantile(latency, 0.99) : -1),
+    cell: ({ latency }) => [histogram({ latency }), under(latency.requests ? quantiles(latency) : "", "narrow")],
   },
 ];
+
+const quantiles = (latency) => [0.5, 0.9, 0.99].map((part) => `${part * 100} % ${within(quantile(latency, part))}`).join(", ");
 
 // A bar for each bucket of the times that answers took.
 function histogram({ latency }) {

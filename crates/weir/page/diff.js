@@ -1,14 +1,32 @@
 // What differs between two texts, line by line, with a little of what is around.
 
+import { element } from "./dom.js";
+
 const AROUND = 2;
 // Beyond that, comparing takes too long.
 const MOST = 2000;
 
 // Pairs of a sign (`+`, `-` or a space) and a line.
 export function changes(before, after) {
-  if (before.length > MOST || after.length > MOST) return [...before.map((line) => ["-", line]), ...after.map((line) => ["+", line])];
-  return near(walk(before, after, longest(before, after)));
+  const most = Math.min(before.length, after.length);
+  let [head, tail] = [0, 0];
+  while (head < most && before[head] === after[head]) head += 1;
+  while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  const all = (sign, lines) => lines.map((line) => [sign, line]);
+  const [one, other] = [before, after].map((lines) => lines.slice(head, lines.length - tail));
+  const isLong = one.length > MOST || other.length > MOST;
+  const between = isLong ? [...all("-", one), ...all("+", other)] : walk(one, other, longest(one, other));
+  return near([...all(" ", before.slice(0, head)), ...between, ...all(" ", before.slice(before.length - tail))]);
 }
+
+// Added lines are insertions, removed ones deletions, for those who see no colours or no signs.
+export function shownChanges(lines) {
+  const made = ([sign, line]) => element(NAMES[sign], { class: KINDS[sign] }, `${sign} ${line}\n`);
+  return element("pre", { class: "diff", tabindex: "0" }, ...lines.map(made));
+}
+
+const NAMES = { "+": "ins", "-": "del", " ": "span" };
+const KINDS = { "+": "well", "-": "bad", " ": "faint" };
 
 // For each pair of rests, how many lines they have in common, in order.
 function longest(before, after) {

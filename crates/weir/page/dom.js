@@ -78,6 +78,9 @@ export function facts(...pairs) {
   return list;
 }
 
+// As much of a text as fits a line or two; the rest is where it is told in full.
+export const short = (text, most = 200) => (text.length > most ? `${text.slice(0, most)} …` : text);
+
 export const faint = (text) => element("span", { class: "faint" }, text);
 
 export const button = (text, act, more = {}) => element("button", { type: "button", "data-act": act, ...more }, text);

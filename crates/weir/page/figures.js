@@ -6,6 +6,22 @@ import { Table } from "./table.js";
 
 let booksTable;
 let partsTable;
+let pipelinesTable;
+
+// What each part of the budget is for.
+const PARTS = {
+  payloads: "telemetry, from its arrival until the last pipeline that takes it is done with it",
+  read_back: "telemetry that is read from the disk again, to be sent",
+  requests: "copies and compressed bodies of requests on their way to backends",
+  compressors: "what compressors need for themselves while they work",
+  client_connections: "set aside for connections of clients, whether they are there or not",
+  streams: "answers to requests that come while all else is taken: their clients are told to come again",
+  pages: "answers to whoever asks for metrics, for this page, or for what it shows",
+  backend_connections: "set aside for connections to backends",
+  pieces: "notes on telemetry that is on the disk: where it is, and when it is tried again",
+  samples: "samples of what backends refused",
+  series: "what the conversion of metrics to delta remembers of each series",
+};
 
 const items = (head, of, kind) => ({ head, number: true, of, cell: (row) => amount(of(row)), kind });
 const isOff = ({ books }) => books.difference !== 0 || books.mismatches !== 0;
@@ -42,26 +58,34 @@ export const books = {
   },
 };
 
+const nameOf = (part) => part.holder.replaceAll("_", " ");
+
 export const memory = {
   name: "memory",
   title: "Memory",
   begin() {
     const columns = [
-      { head: "Part", of: (part) => part.holder.replaceAll("_", " ") },
+      { head: "Part", of: nameOf },
       { head: "In use", number: true, of: (part) => part.used_bytes, cell: (part) => (part.used_bytes == null ? "limited by number" : bytes(part.used_bytes)) },
       { head: "Size", number: true, of: (part) => part.bytes, cell: (part) => bytes(part.bytes) },
+      { head: "What it is for", words: true, of: (part) => PARTS[part.holder] || "" },
     ];
     partsTable = new Table({ caption: "Parts of the memory budget", columns, key: (part) => part.holder, isBeside: true });
+    pipelinesTable = new Table({ caption: "What each pipeline holds", columns: HOLDS, key: (line) => line.pipeline, isBeside: true, none: "There are no pipelines." });
     $("memory").append(element("p"), element("div", { class: "held", role: "img", "aria-label": "Parts of the memory budget; the dark part of each is in use" }),
-      element("h2", {}, "Who holds what"), partsTable.root, element("h2", {}, "Disk"), element("div"));
+      element("p", { class: "faint words" }, "Each part of the bar is a row below, in the same order. Dark is in use, light is free. “Limited by number” is set aside in full: there can be no more of these than have room, so their bytes are not counted."),
+      element("h2", {}, "Who holds what"), partsTable.root,
+      element("h2", {}, "What each pipeline holds"), element("p", { class: "faint words" }, "Of the payloads and of the disk. What several pipelines wait with is there once, and counted for each of them."), pipelinesTable.root,
+      element("h2", {}, "Disk"), element("div"));
   },
   show() {
     const { memory: budget, journal, rss_bytes } = state.now;
     const parts = budget.parts.filter((part) => part.bytes > 0);
-    const [words, bar, , , , disk] = $("memory").children;
+    const [words, bar, disk] = [$("memory").firstChild, $("memory").querySelector(".held"), $("memory").lastChild];
     words.textContent = `The budget is ${bytes(budget.total_bytes)}; the process has ${bytes(rss_bytes)} of the machine's memory.`;
     bar.replaceChildren(...parts.map((part) => held(part, budget.total_bytes)));
     partsTable.set(parts);
+    pipelinesTable.set(state.now.pipelines);
     settle(disk, journal
       ? facts(["journal", `${bytes(journal.disk_bytes)} in ${journal.segments} files`],
         ["damaged items", journal.damaged_items ? amount(journal.damaged_items) : ""],
@@ -70,10 +94,26 @@ export const memory = {
   },
 };
 
+// What is in memory and waits for the backend. With a data directory that is what has not had its turn yet.
+const inMemory = (line) => (line.backlog ? Math.max(0, line.pending_bytes - line.backlog.bytes) : line.held_bytes);
+
+const HOLDS = [
+  { head: "Pipeline", of: (line) => line.pipeline },
+  {
+    head: "In memory", number: true, of: inMemory,
+    cell: (line) => [bytes(inMemory(line)), element("div", { class: "faint" }, line.backlog ? "" : `of ${bytes(line.share_bytes)}, its share`)],
+  },
+  {
+    head: "On disk", number: true, of: ({ backlog }) => backlog?.bytes,
+    cell: ({ backlog }) => (backlog ? [bytes(backlog.bytes), element("div", { class: "faint" }, `of ${bytes(backlog.limit_bytes)}`)] : ""),
+  },
+  { head: "Items that wait", number: true, of: (line) => line.books.pending, cell: (line) => amount(line.books.pending) },
+];
+
 function held(part, total) {
   const used = element("b");
   used.style.width = `${part.used_bytes == null ? 0 : (100 * part.used_bytes) / part.bytes}%`;
-  const made = element("i", { title: `${part.holder.replaceAll("_", " ")}: ${part.used_bytes == null ? "" : `${bytes(part.used_bytes)} of `}${bytes(part.bytes)}` }, used);
+  const made = element("i", { title: `${nameOf(part)}: ${part.used_bytes == null ? "" : `${bytes(part.used_bytes)} of `}${bytes(part.bytes)}` }, used, element("span", {}, nameOf(part)));
   made.style.width = `${(100 * part.bytes) / total}%`;
   return made;
 }

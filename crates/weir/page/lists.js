@@ -1,7 +1,7 @@
-// Lists that are on the admin port: who sends most, targets, log files, the configuration with its history.
+// Lists that are on the admin port: who sends most, targets, log files.
 
-import { ask, askIfThere } from "./ask.js";
-import { $, amount, bytes, counted, day, duration, element, facts, settle } from "./dom.js";
+import { ask } from "./ask.js";
+import { $, amount, bytes, counted, duration, element, settle } from "./dom.js";
 import { state, sum } from "./state.js";
 import { Table } from "./table.js";
 
@@ -126,57 +126,3 @@ function stuckWords(stuck) {
   if (typeof stuck !== "object") return String(stuck);
   return Object.entries(stuck).map(([name, value]) => (name === "seconds" ? `for ${duration(value)}` : String(value))).join(", ");
 }
-
-// `null` on a port that has no such path.
-let configured;
-let inUse;
-let past;
-
-export const configuration = {
-  name: "configuration",
-  title: "Configuration",
-  every: 5000,
-  async look() {
-    configured = await askIfThere("api/configuration");
-  },
-  begin() {
-    inUse = new Table({ isBeside: true, caption: "The configuration in use", columns: IN_USE, key: (row) => row.pipeline, none: "There are no pipelines." });
-    past = new Table({ isBeside: true, caption: "Earlier configurations, the newest first", columns: PAST, key: (row) => `${row.unix_ms} ${row.what}`, none: "It is the first one." });
-    $("configuration").append(element("div"), element("h2", {}, "In use"), inUse.root, element("h2", {}, "History"), past.root);
-  },
-  show() {
-    const { configuration: of, connections, health } = state.now;
-    settle($("configuration").firstChild, facts(
-      ["in use since", of.taken_up_at ? day(of.taken_up_at * 1000) : ""],
-      ["a newer one is wrong", of.error ? element("span", { class: "bad" }, of.error) : ""],
-      ["the process", health], ["connections of clients", amount(connections)]));
-    for (const part of [...$("configuration").children].slice(1)) part.hidden = !configured;
-    $("elsewhere").hidden = configured !== null;
-    if (!configured) return;
-    inUse.set(configured.pipelines);
-    past.set(configured.history);
-  },
-};
-
-const lines = (all) => element("ul", { class: "plain" }, ...all.map((line) => element("li", {}, line)));
-
-const IN_USE = [
-  text("Pipeline", (row) => row.pipeline),
-  text("Inputs", (row) => row.inputs.join(", "), { cell: (row) => lines(row.inputs) }),
-  text("Rules, effective order", (row) => row.rules.map((rule) => rule.text).join(" "), {
-    words: true,
-    cell: (row) => element("ul", { class: "plain" }, ...row.rules.map((rule) => element("li", {}, element("span", { class: "faint" }, `${rule.field} `), element("code", {}, rule.text)))),
-  }),
-  text("Backend", (row) => row.backend),
-];
-
-const names = (head, of) => text(head, (row) => (of(row) || []).join(", "), { words: true });
-
-const PAST = [
-  { head: "Time", of: (row) => row.unix_ms, cell: (row) => day(row.unix_ms) },
-  text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "bad" : null) }),
-  names("Added", (row) => row.added),
-  names("Changed", (row) => row.changed),
-  names("Removed", (row) => row.removed),
-  text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
-];

@@ -1,7 +1,7 @@
 // What was lost, with samples; and what rules remove, which is no loss.
 
-import { askIfThere } from "./ask.js";
-import { $, amount, button, bytes, clock, copy, element } from "./dom.js";
+import { ask, askIfThere } from "./ask.js";
+import { $, amount, button, bytes, clock, copy, day, duration, element, faint, short } from "./dom.js";
 import { reasons, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
@@ -11,6 +11,18 @@ let removedTable;
 // What /rejected has; `null` on a port that has no such path.
 let samples = [];
 
+// Why Weir gives items up, and the way on which a tap sees such items.
+const DROPPED = {
+  memory_full: ["its share of the memory was full: newer data took the place of its oldest", "dropped"],
+  shutdown: ["it was in memory when its pipeline or the process ended", "dropped"],
+  backlog_full: ["its backlog was as large as it may be: newer data took the place of its oldest", "stored"],
+  backlog_age: ["it had waited on the disk for as long as it may", "stored"],
+  disk_full: ["the disk was full", "dropped"],
+  journal_damaged: ["the disk did not give back what was written", null],
+};
+const REFUSED = { partial_success: ["the backend took the requests, but not all that was in them, and does not say what", null] };
+const TAPS = { dropped: "Tap what is dropped", stored: "Tap what waits on the disk", rejected: "Tap what is refused" };
+
 export const losses = {
   name: "losses",
   title: "Losses",
@@ -19,14 +31,15 @@ export const losses = {
     samples = await askIfThere("rejected");
   },
   begin(go) {
-    lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what) => go(what, key.split(" ")[0], "removed"), none: "Nothing was lost since the start of the process." });
+    lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what, event) => go(what, key.split(" ")[0], "out", event.target.dataset.only), none: "Nothing was lost since the start of the process." });
     samplesTable = new Table({ isBeside: true, caption: "Samples of what backends refused", columns: SAMPLES, key: keyOf, act: copySample, none: "Backends have refused nothing." });
     removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what) => go(what, key, "removed"), none: "No pipeline has rules." });
     $("losses").append(
       element("h2", {}, "Lost"), lossesTable.root,
+      element("p", { class: "faint words" }, "A tap shows what happens from now on. Of what waits on the disk, the oldest is given up first."),
       element("h2", {}, "Samples of what backends refused"),
       element("p", { class: "faint words", id: "losses-elsewhere" }, "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 unless told otherwise)."),
-      samplesTable.root,
+      element("p", { id: "losses-trouble", class: "bad words", role: "alert" }), samplesTable.root,
       element("h2", {}, "Removed by rules, as configured"), removedTable.root);
   },
   show() {
@@ -41,24 +54,45 @@ export const losses = {
 };
 
 function lossesOf({ pipeline, books }) {
-  const ways = [["dropped here", books.dropped], ["refused by the backend", books.rejected]];
-  return ways.flatMap(([where, by]) => Object.entries(by).filter(([, items]) => items > 0)
-    .map(([reason, items]) => ({ key: `${pipeline} ${where} ${reason}`, pipeline, where, reason, items })));
+  return ["dropped", "rejected"].flatMap((way) => Object.entries(books[way]).filter(([, items]) => items > 0).map(([reason, items]) => {
+    const isIt = (of) => of.pipeline === pipeline && of.way === way && of.reason === reason;
+    const [why, only] = way === "dropped" ? DROPPED[reason] || [] : REFUSED[reason] || [wordsOf(pipeline, reason), "rejected"];
+    return { ...state.losses.find(isIt), key: `${pipeline} ${way} ${reason}`, pipeline, way, reason, items, why, only };
+  }));
 }
+
+// What a backend said with this code last.
+const wordsOf = (pipeline, code) => short((samples || []).find((of) => of.pipeline === pipeline && of.code === code)?.message || "");
 
 const keyOf = (sample) => `${sample.pipeline} ${sample.unix_ms} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
 const sizeOf = (sample) => Math.floor((sample.otlp.length * 3) / 4);
 
-function copySample(key, what, event) {
+async function copySample(key, what, event) {
   const sample = (samples || []).find((one) => keyOf(one) === key);
-  if (what === "copy" && sample) copy(sample.otlp, event.target);
+  $("losses-trouble").textContent = "";
+  if (what === "base64" && sample) copy(sample.otlp, event.target);
+  if (what !== "copy" || !sample) return;
+  try {
+    const { sample: made } = await ask("api/sample", { method: "POST", body: { signal: sample.signal, otlp: sample.otlp } });
+    copy(JSON.stringify(made, null, 2), event.target);
+  } catch (error) {
+    $("losses-trouble").textContent = error.message;
+  }
 }
+
+const WHERE = { dropped: "dropped here", rejected: "refused by the backend" };
+const ago = (unixSeconds) => `${duration(Math.max(0, state.now.unix_seconds - unixSeconds))} ago`;
 
 const LOSSES = [
   { head: "Pipeline", of: (row) => row.pipeline },
-  { head: "Where", of: (row) => row.where },
-  { head: "Reason", of: (row) => row.reason },
+  { head: "Where", of: (row) => WHERE[row.way] },
+  { head: "Reason", words: true, of: (row) => `${row.reason} ${row.why || ""}`, cell: (row) => [row.reason, element("div", { class: "faint" }, row.why || "")] },
   { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items), kind: () => "bad" },
+  {
+    head: "Since", number: true, of: (row) => row.first_unix_seconds,
+    cell: (row) => (row.first_unix_seconds ? [day(row.first_unix_seconds * 1000), element("div", { class: "faint" }, `last ${ago(row.last_unix_seconds)}`)] : ""),
+  },
+  { head: "Samples", of: () => "", cell: (row) => (row.only ? button(TAPS[row.only], "tap", { "data-only": row.only }) : faint("there are none")) },
 ];
 
 const SAMPLES = [
@@ -67,12 +101,12 @@ const SAMPLES = [
   { head: "Answer", words: true, of: (sample) => `${sample.code} ${sample.message}`, cell: (sample) => [element("b", {}, sample.code), ` ${sample.message}`] },
   { head: "Items", number: true, of: (sample) => sample.items, cell: (sample) => amount(sample.items) },
   { head: "Size", number: true, of: sizeOf, cell: (sample) => `${sample.truncated ? "more than " : ""}${bytes(sizeOf(sample))}` },
-  { head: "The request", of: () => "", cell: () => button("Copy as base64", "copy") },
+  { head: "The request", of: () => "", cell: (sample) => (sample.truncated ? button("Copy its beginning as base64", "base64") : button("Copy as a sample for weir try", "copy")) },
 ];
 
 const REMOVED = [
   { head: "Pipeline", of: (line) => line.pipeline },
   { head: "Items", number: true, of: (line) => sum(line.books.filtered), cell: (line) => amount(sum(line.books.filtered)) },
   { head: "By", of: (line) => reasons(line.books.filtered) },
-  { head: "", of: () => "", cell: () => button("Tap what rules remove", "tap") },
+  { head: "Samples", of: () => "", cell: () => button("Tap what rules remove", "tap") },
 ];

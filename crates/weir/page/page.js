@@ -2,10 +2,11 @@
 
 import { ask, askIfThere } from "./ask.js";
 import { $, amount, counted, duration, element } from "./dom.js";
+import { configuration } from "./configuration.js";
 import { destinations } from "./destinations.js";
 import { books, memory } from "./figures.js";
 import { find } from "./find.js";
-import { configuration, logs, talkers, targets } from "./lists.js";
+import { logs, talkers, targets } from "./lists.js";
 import { losses } from "./losses.js";
 import { pipelines } from "./pipelines.js";
 import { rules } from "./rules.js";

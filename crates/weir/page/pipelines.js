@@ -1,7 +1,7 @@
 // Every pipeline as a line, from where its data comes to where it goes, and the last hour of the one that is chosen.
 
-import { $, amount, button, bytes, duration, element, facts, faint, rate, settle } from "./dom.js";
-import { from, lost, pastOf, quantile, rates, reasons, standing, state } from "./state.js";
+import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
+import { from, lastWords, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
 import { Table } from "./table.js";
 
 const SPARK_S = 300;
@@ -18,7 +18,7 @@ export const pipelines = {
     goTo = go;
     table = new Table({
       caption: "Pipelines, from where their data comes to where it goes",
-      columns: COLUMNS, key: (line) => line.pipeline, act: (key) => choose(key), opens: true, none: "There are no pipelines.",
+      columns: COLUMNS, key: (line) => line.pipeline, act: (key) => choose(key), below: trouble, opens: true, none: "There are no pipelines.",
     });
     $("pipelines").querySelector(".list").replaceWith(table.root);
     table.root.querySelector(".bar").append($("troubled").closest("label"));
@@ -37,7 +37,7 @@ export const pipelines = {
   },
   show() {
     const only = $("troubled").checked;
-    table.set(state.now.pipelines.filter((line) => !only || standing(line).kind !== "well" || lost(line.books) > 0));
+    table.set(sickFirst(state.now.pipelines).filter((line) => !only || standing(line).kind !== "well" || lost(line.books) > 0));
     showDetail();
   },
 };
@@ -50,10 +50,10 @@ const COLUMNS = [
     head: "Pipeline", of: (line) => `${line.pipeline} ${standing(line).word}`,
     cell: (line) => [element("span", { class: `dot ${standing(line).kind}` }, line.pipeline), element("div", { class: "faint" }, standing(line).word)],
   },
-  { head: "From", of: from },
+  { head: "From", of: from, cell: (line) => from(line).split(", ").map((source) => element("div", {}, source)) },
   { head: "Rules", of: (line) => line.rules.length, cell: ruled },
   {
-    head: "Backend", of: (line) => `${line.exporter} ${line.backend.state}`,
+    head: "Backend", of: (line) => `${line.exporter} ${line.backend.state} ${lastWords(line)}`,
     cell: (line) => [element("div", {}, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
   },
   { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => perSecond(rates(line).in) },
@@ -68,6 +68,13 @@ const COLUMNS = [
 ];
 
 const perSecond = (n) => (n == null ? "…" : rate(n));
+
+// Why a line is not well: the backend's words, and what was lost for which reason. All of it is in the detail.
+function trouble(line) {
+  const told = [["The backend", lastWords(line)], ["Dropped", reasons(line.books.dropped)], ["Rejected", reasons(line.books.rejected)]]
+    .filter(([, words]) => words).map(([who, words]) => element("span", {}, faint(`${who}: `), short(words)));
+  return told.length ? element("div", { class: "line" }, element("span", { class: "hidden" }, `${line.pipeline}: `), ...told) : null;
+}
 
 function ruled(line) {
   if (!line.rules.length) return faint("none");
@@ -139,7 +146,7 @@ function hour(points) {
 
 function detailFacts(line) {
   const { books, backend, latency, backlog } = line;
-  const words = [backend.code, backend.message].filter(Boolean).join(": ");
+  const words = lastWords(line);
   return facts(
     ["from", from(line)],
     ["backend", `${line.exporter}: ${backend.state} for ${duration(backend.lasts_seconds)}${words ? `; ${words}` : ""}`],

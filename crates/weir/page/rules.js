@@ -3,7 +3,7 @@
 import { ask } from "./ask.js";
 import { $, amount, button, copy, element, settle } from "./dom.js";
 import { fillPipelines } from "./tap.js";
-import { changes } from "./diff.js";
+import { changes, shownChanges } from "./diff.js";
 import { lines, summary, tree } from "./items.js";
 import { Tap } from "./taps.js";
 
@@ -190,12 +190,5 @@ function ruleTable(all) {
 function changed({ before, after }) {
   const isGone = after === null;
   const badge = element("span", { class: isGone ? "badge bad" : "badge" }, isGone ? "removed" : "changed");
-  return element("li", {}, element("details", { open: !isGone }, element("summary", {}, ...summary(before), badge), isGone ? tree(before) : diff(before, after)));
+  return element("li", {}, element("details", { open: !isGone }, element("summary", {}, ...summary(before), badge), isGone ? tree(before) : shownChanges(changes(lines(before), lines(after)))));
 }
-
-function diff(before, after) {
-  const shown = changes(lines(before), lines(after)).map(([sign, text]) => element("span", { class: SIGNS[sign] }, `${sign} ${text}\n`));
-  return element("pre", { class: "diff", tabindex: "0" }, ...shown);
-}
-
-const SIGNS = { "+": "well", "-": "bad", " ": "faint" };

@@ -4,14 +4,16 @@ const RATE_S = 5;
 const HOUR_S = 3600;
 
 // `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step` seconds.
-export const state = { now: null, health: new Map(), past: new Map(), step: 1, ends: 0 };
+// `losses` has when each began and when it last grew.
+export const state = { now: null, health: new Map(), past: new Map(), losses: [], step: 1, ends: 0 };
 
 export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
 export const lost = (books) => sum(books.dropped) + sum(books.rejected);
 export const reasons = (by) => Object.entries(by).filter(([, n]) => n > 0).map(([why, n]) => `${why} ${n.toLocaleString("en-US")}`).join(", ");
 export const pastOf = (pipeline) => state.past.get(pipeline) || [];
 
-export function remember({ step_seconds: step, ends_unix_seconds: ends, pipelines }) {
+export function remember({ step_seconds: step, ends_unix_seconds: ends, pipelines, losses }) {
+  state.losses = losses;
   if (step !== state.step || ends < state.ends) state.past = new Map();
   const most = Math.floor(HOUR_S / step);
   for (const { pipeline, points } of pipelines) state.past.set(pipeline, pastOf(pipeline).concat(points).slice(-most));
@@ -32,6 +34,16 @@ export function standing(line) {
   if (!told || told.state === "healthy") return { word: "healthy", kind: "well", message: "" };
   const kind = ["all_dropped", "nothing_delivered"].includes(told.state) ? "bad" : "warn";
   return { word: told.state.replaceAll("_", " "), kind, message: told.message || "" };
+}
+
+// What is not well stands first.
+export const sickFirst = (lines) => [...lines].sort((one, other) => (standing(one).kind === "well") - (standing(other).kind === "well"));
+
+// The backend's words while it takes nothing, and those of a trouble that is not over.
+export function lastWords(line) {
+  const { code, message } = line.backend;
+  const said = message.startsWith(code) ? message : [code, message].filter(Boolean).join(": ");
+  return said || state.health.get(line.pipeline)?.backend || "";
 }
 
 export function from(line) {

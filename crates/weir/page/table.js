@@ -9,10 +9,11 @@ const NEAR_THE_END_PX = 400;
 
 // `columns`: `head`, `of(row)` for sorting and finding, `cell(row)` for showing if it is not the same, `number`, `kind(row)`.
 // `key(row)` tells rows apart; `act(key, what, event)` is called for a click or Enter on a row (`what` is "open"), or on a
-// button in it (its `data-act`); `isBeside`: there are other tables in the view.
+// button in it (its `data-act`); `isBeside`: there are other tables in the view. `below(row)` is what stands in a line of its
+// own under a row, if anything does.
 export class Table {
-  constructor({ caption, columns, key, act, isBeside = false, sort = null, opens = false, none = "Nothing is here." }) {
-    Object.assign(this, { columns, key, act, isBeside, opens, none, rows: [], shown: ROWS, sort, down: true, chosen: null });
+  constructor({ caption, columns, key, act, below, isBeside = false, sort = null, opens = false, none = "Nothing is here." }) {
+    Object.assign(this, { columns, key, act, below, isBeside, opens, none, rows: [], shown: ROWS, sort, down: true, chosen: null });
     this.find = element("input", { type: "search", autocomplete: "off", spellcheck: "false", "aria-label": `Filter: ${caption}`, placeholder: "words to filter by   (press /)" });
     this.count = element("span", { class: "faint", role: "status" });
     this.head = element("tr");
@@ -44,13 +45,16 @@ export class Table {
   }
 
   asked(event, what) {
-    const row = event.target.closest("tr[data-key]");
-    if (row && this.act && (this.opens || what !== "open")) this.act(row.dataset.key, what, event);
+    const row = event.target.closest("tr");
+    const key = row?.dataset.key ?? row?.dataset.under;
+    if (key !== undefined && this.act && (this.opens || what !== "open")) this.act(key, what, event);
   }
 
   pressed(event) {
     const row = event.target.closest("tr[data-key]");
-    const next = { ArrowDown: row?.nextElementSibling, ArrowUp: row?.previousElementSibling }[event.key];
+    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    let next = step && row?.[step];
+    while (next && !next.dataset.key) next = next[step];
     if (next) { event.preventDefault(); next.focus(); }
     if (event.target === row && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); this.asked(event, "open"); }
   }
@@ -75,7 +79,7 @@ export class Table {
     const all = this.found();
     const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.key : null;
     settle(this.head, ...this.columns.map((column, index) => this.title(column, index)));
-    settle(this.body, ...all.slice(0, this.shown).map((row, index) => this.row(row, index)));
+    settle(this.body, ...all.slice(0, this.shown).flatMap((row, index) => [this.row(row, index), ...this.under(row)]));
     if (!all.length) settle(this.body, element("tr", {}, element("td", { colspan: this.columns.length, class: "faint" }, this.rows.length ? "Nothing fits the filter." : this.none)));
     if (focused != null && document.activeElement.closest?.("tr")?.dataset.key !== focused) this.body.querySelector(`tr[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     this.more.parentNode.hidden = all.length <= this.shown;
@@ -89,6 +93,11 @@ export class Table {
     const sorted = this.sort === index ? (this.down ? "descending" : "ascending") : null;
     return element("th", { scope: "col", class: column.number ? "n" : null, "aria-sort": sorted },
       element("button", { type: "button", "data-column": index }, column.head));
+  }
+
+  under(row) {
+    const content = this.below?.(row);
+    return content ? [element("tr", { class: "below", "data-under": this.key(row) }, element("td", { colspan: this.columns.length }, content))] : [];
   }
 
   // One row is reached by Tab, the others from there by arrows.

@@ -29,12 +29,14 @@ export const tap = {
       if (target.dataset.act === "find") go("find", target.dataset.trace);
     });
     $("tap-items").addEventListener("keydown", walk);
+    $("tap-only").addEventListener("input", () => { if (current) { showWays(); showState(); } });
   },
   // Another view leads here.
-  openFor(pipeline, edge = "in") {
+  openFor(pipeline, edge = "in", only = "") {
     fillPipelines();
     $("tap-pipeline").value = pipeline;
     $("tap-edge").value = edge;
+    $("tap-only").value = only;
     $("tap-text").value = $("tap-where").value = "";
     open();
   },
@@ -103,6 +105,7 @@ function showKept() {
   for (const seen of kept) {
     shownItems.set(seen.seq, seen.item);
     $("tap-items").prepend(entry(seen, everywhere));
+    $("tap-items").firstChild.hidden = !isWanted(seen);
   }
   kept = [];
   while ($("tap-items").children.length > MOST) {
@@ -111,10 +114,16 @@ function showKept() {
   }
 }
 
+// The tap has all of them: what becomes of an item is known later.
+function isWanted(seen) {
+  return !$("tap-only").value || seen.way === $("tap-only").value;
+}
+
 // Items that were shown as pending are delivered meanwhile.
 function showWays() {
   for (const line of $("tap-items").children) {
     const seen = current.items.get(Number(line.dataset.seq));
+    if (seen) line.hidden = !isWanted(seen);
     const badge = line.querySelector(".badge");
     const made = seen && way(seen.way);
     if (made && !badge.isEqualNode(made)) badge.replaceWith(made);
@@ -132,7 +141,8 @@ function showState() {
   $("tap-state").className = isOpen && !error ? "well" : "warn";
   const waits = paused && kept.length ? `; ${amount(kept.length)} came since the pause` : "";
   const over = leftOut ? `, ${amount(leftOut)} left out, over the limit` : "";
-  $("tap-counts").textContent = `${isOpen ? `ends in ${duration(Math.round(left))}; ` : ""}${amount(seen)} passed, ${amount(matched)} matched${over}${waits}`;
+  const fit = $("tap-only").value ? `, ${amount($("tap-items").querySelectorAll("li:not([hidden])").length)} of these are shown` : "";
+  $("tap-counts").textContent = `${isOpen ? `ends in ${duration(Math.round(left))}; ` : ""}${amount(seen)} passed, ${amount(matched)} matched${over}${fit}${waits}`;
 }
 
 function say(id, words) {
@@ -149,7 +159,8 @@ function pause(is) {
 
 // Arrows go from line to line.
 export function walk(event) {
-  const line = event.target.closest("summary")?.parentNode.closest("li");
-  const next = line && { ArrowDown: line.nextElementSibling, ArrowUp: line.previousElementSibling }[event.key];
+  const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  let next = step && event.target.closest("summary")?.parentNode.closest("li")?.[step];
+  while (next?.hidden) next = next[step];
   if (next) { event.preventDefault(); next.querySelector("summary").focus(); }
 }

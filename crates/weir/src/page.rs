@@ -5,10 +5,12 @@
 
 mod configurations;
 mod json;
+mod losses;
 mod now;
 mod past;
 mod redact;
 mod rehearsal;
+mod sample;
 mod talkers;
 mod taps;
 
@@ -24,13 +26,14 @@ pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
 use rehearsal::RehearsalPage;
+use sample::SamplePage;
 use talkers::TalkersPage;
 use taps::TapsPage;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 18] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
@@ -49,6 +52,7 @@ const FILES: [(&str, &str, &str); 18] = [
     ("/rules.js", SCRIPT, include_str!("../page/rules.js")),
     ("/diff.js", SCRIPT, include_str!("../page/diff.js")),
     ("/lists.js", SCRIPT, include_str!("../page/lists.js")),
+    ("/configuration.js", SCRIPT, include_str!("../page/configuration.js")),
 ];
 
 /// Everything of the page. Of the last route, which stands for every path, there is nothing but the first file.
@@ -71,8 +75,10 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
         Route::new("/api/preview", rehearsal),
+        Route::new("/api/sample", SamplePage),
         Route::new("/api/talkers", TalkersPage(talkers.clone())),
         Route::new("/api/configuration", configurations.clone()),
+        Route::new("/api/configuration/", configurations.clone()),
     ]
 }
 

@@ -1,20 +1,31 @@
-//! `/api/configuration`: what runs, and what became of the last configurations.
+//! `/api/configuration`: what runs, and what became of the last configurations; `/api/configuration/NUMBER`: one of them, as
+//! it was shown.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::StatusCode;
 use serde_json::{Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::{Changes, Text, unix_nanos};
-use weir_plan::{Input, Pipeline, PipelineId, Plan, Processing, Protocol, Selector};
+use weir_plan::{
+    Compression, Input, Overflow, Pipeline, PipelineId, Plan, Processing, Protocol, Selector, Temporality,
+};
 
-use super::json::show;
+use super::json::{Refusal, show};
+use crate::tables::{bytes, time};
+
+/// The path of one of them, before its number.
+const PATH: &str = "/api/configuration/";
 
 /// Configurations that are remembered.
 const KEPT: usize = 50;
 /// Names of pipelines, and characters of an error, that are kept of each.
 const MOST_NAMES: usize = 100;
 const MOST_ERROR: usize = 4000;
+/// What is kept of configurations as they were shown, all together; the oldest make room.
+const MOST_TEXT: usize = 256 << 10;
 
 /// What rules say, by pipeline and field.
 pub(super) type Texts = HashMap<(PipelineId, String), String>;
@@ -28,17 +39,22 @@ struct State {
     pipelines: Vec<Pipeline>,
     /// The newest first.
     history: VecDeque<Event>,
+    /// The number of the newest.
+    last: u64,
 }
 
 /// What became of a configuration.
 #[derive(Debug, Default)]
 struct Event {
+    number: u64,
     unix_ms: u64,
     what: &'static str,
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
     error: Option<String>,
+    /// The pipelines that it has, as they are shown: no secret is kept for longer than it is used.
+    text: Option<String>,
 }
 
 impl Configurations {
@@ -80,14 +96,43 @@ impl Configurations {
     }
 
     fn takes(&self, plan: &Plan, event: Event) {
+        let text = plan.pipelines.iter().map(pipeline).collect::<Value>().to_string();
         self.lock().pipelines.clone_from(&plan.pipelines);
-        self.remember(event);
+        self.remember(Event { text: Some(text), ..event });
     }
 
     fn remember(&self, event: Event) {
         let mut state = self.lock();
+        state.last += 1;
+        let (number, unix_ms) = (state.last, unix_nanos() / 1_000_000);
         state.history.truncate(KEPT - 1);
-        state.history.push_front(Event { unix_ms: unix_nanos() / 1_000_000, ..event });
+        state.history.push_front(Event { number, unix_ms, ..event });
+        let mut room = MOST_TEXT;
+        for Event { text, .. } in &mut state.history {
+            match room.checked_sub(text.as_ref().map_or(0, String::len)) {
+                Some(rest) => room = rest,
+                None => *text = None,
+            }
+        }
+    }
+
+    fn all(&self, body: &mut Text) -> Option<Shown> {
+        let state = self.lock();
+        let pipelines: Vec<_> = state.pipelines.iter().map(pipeline).collect();
+        let history: Vec<_> = state.history.iter().map(event).collect();
+        show(body, &json!({"pipelines": pipelines, "history": history}))
+    }
+
+    fn one(&self, number: &str, body: &mut Text) -> Result<Option<Shown>, Refusal> {
+        let state = self.lock();
+        let text = state.history.iter().find(|of| of.number.to_string() == number).and_then(|of| of.text.as_ref());
+        let text = text.ok_or_else(|| {
+            let error =
+                format!("nothing is kept at {PATH}{number}: /api/configuration lists those of which something is");
+            Refusal::new(StatusCode::NOT_FOUND, error)
+        })?;
+        let shown = writeln!(body, r#"{{"number":{number},"pipelines":{text}}}"#);
+        Ok(shown.ok().map(|()| Shown::JSON))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -96,11 +141,11 @@ impl Configurations {
 }
 
 impl Page for Configurations {
-    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        let state = self.lock();
-        let pipelines: Vec<_> = state.pipelines.iter().map(pipeline).collect();
-        let history: Vec<_> = state.history.iter().map(event).collect();
-        show(body, &json!({"pipelines": pipelines, "history": history}))
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        match asked.path.strip_prefix(PATH).filter(|number| !number.is_empty()) {
+            Some(number) => self.one(number, body).unwrap_or_else(|refusal| refusal.show(body)),
+            None => self.all(body),
+        }
     }
 }
 
@@ -115,9 +160,10 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Vec<String> {
 }
 
 fn event(of: &Event) -> Value {
-    let Event { unix_ms, what, added, changed, removed, error } = of;
+    let Event { number, unix_ms, what, added, changed, removed, error, text } = of;
     json!({
-        "unix_ms": unix_ms, "what": what, "added": added, "changed": changed, "removed": removed, "error": error,
+        "number": number, "unix_ms": unix_ms, "what": what, "added": added, "changed": changed, "removed": removed,
+        "error": error, "is_kept": text.is_some(),
     })
 }
 
@@ -138,7 +184,7 @@ fn pipeline(of: &Pipeline) -> Value {
     let expires = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
-        "certificate_expires_unix": expires,
+        "settings": settings(of), "certificate_expires_unix": expires,
     })
 }
 
@@ -148,7 +194,7 @@ fn inputs(input: &Input) -> Vec<String> {
     let of = |name: &str, namespaces: &Selector| match namespaces {
         Selector::All => name.to_owned(),
         Selector::Only(names) => format!("{name} of {}", names.join(", ")),
-        Selector::Except(names) => format!("{name} but of {}", names.join(", ")),
+        Selector::Except(names) => format!("{name} of all but {}", names.join(", ")),
     };
     let all = [
         otlp.as_ref().map(|input| of("OTLP", &input.namespaces)),
@@ -156,6 +202,40 @@ fn inputs(input: &Input) -> Vec<String> {
         prometheus.as_ref().map(|input| of("Prometheus targets", &input.namespaces)),
         istio.as_ref().map(|input| of("Istio's proxies", &input.namespaces)),
         runtime.as_ref().map(|input| of("nodes and workloads", &input.namespaces)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// What else it is told, in words. Nothing of what may be secret is in it.
+fn settings(of: &Pipeline) -> Vec<String> {
+    let Pipeline { input, processing, output, backlog, .. } = of;
+    let compression = match output.compression {
+        Compression::None => "no compression",
+        Compression::Gzip => "gzip",
+        Compression::Snappy => "snappy",
+        Compression::Zstd => "zstd",
+    };
+    let names: Vec<_> = output.headers.iter().map(|header| header.name.as_str()).collect();
+    let tls = output.tls.as_ref();
+    let overflow = match backlog.overflow {
+        Overflow::DropOldest => "then its oldest data makes room",
+        Overflow::Refuse => "then clients are asked to come again",
+    };
+    let if_so = |is: bool, words: &str| is.then(|| words.to_owned());
+    let all = [
+        Some(compression.to_owned()),
+        if_so(!names.is_empty(), &format!("headers {}", names.join(", "))),
+        if_so(output.oauth2.is_some(), "OAuth2"),
+        if_so(tls.is_some_and(|tls| tls.insecure_skip_verify), "any server certificate"),
+        if_so(tls.is_some_and(|tls| tls.ca_pem.is_some()), "roots of its own"),
+        if_so(tls.is_some_and(|tls| tls.identity.is_some()), "a client certificate"),
+        if_so(processing.temporality == Temporality::Delta, "temporality delta"),
+        if_so(!input.drop_istio_noise, "with the noise of Istio"),
+        Some(format!(
+            "keeps {} for {} on the disk, {overflow}",
+            bytes(backlog.max_bytes),
+            time(backlog.max_age.as_secs())
+        )),
     ];
     all.into_iter().flatten().collect()
 }

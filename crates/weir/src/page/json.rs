@@ -50,6 +50,29 @@ pub(super) fn show(body: &mut Text, answer: &impl Serialize) -> Option<Shown> {
     Some(Shown::JSON)
 }
 
+/// The values of what stands in a query, in the order of the names that a path knows.
+pub(super) fn parameters<'a, const KNOWN: usize>(
+    query: Option<&'a str>,
+    known: [&str; KNOWN],
+) -> Result<[Option<&'a str>; KNOWN], Refusal> {
+    let mut values = [None; KNOWN];
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let at = known.iter().position(|known| *known == name).ok_or_else(|| {
+            let takes = known.join(" and ");
+            Refusal::wrong(format!("there is no parameter {name:?}: this path takes {takes}"))
+        })?;
+        values[at] = Some(value);
+    }
+    Ok(values)
+}
+
+/// The whole number that a parameter is, if it was given.
+pub(super) fn whole(name: &str, value: Option<&str>) -> Result<Option<u64>, Refusal> {
+    let wrong = |value: &str| Refusal::wrong(format!("{name} must be a whole number, not {value:?}"));
+    value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
+}
+
 /// A request as a document.
 pub(super) fn document(signal: Signal, request: &[u8], redacts: bool) -> Value {
     let json = weir_otlp::to_json(signal, request, &Limits::default()).ok();

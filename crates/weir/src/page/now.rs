@@ -106,6 +106,9 @@ struct Line<'a> {
     exporter: &'a str,
     books: Books<'a>,
     pending_bytes: u64,
+    /// In memory although their clients were answered, and how much that may be: only without a data directory.
+    held_bytes: usize,
+    share_bytes: usize,
     oldest_seconds: f64,
     in_flight: u64,
     parked: u64,
@@ -133,6 +136,8 @@ impl<'a> Line<'a> {
             exporter: &of.exporter,
             books: Books::of(&of.books),
             pending_bytes: of.pending_bytes,
+            held_bytes: of.held_bytes,
+            share_bytes: of.share_bytes,
             oldest_seconds: of.oldest_age.as_secs_f64(),
             in_flight: of.in_flight,
             parked: of.parked,

@@ -1,10 +1,10 @@
-//! `/api/history`: the last hour, in memory. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
+//! `/api/history`: the last hour, in memory, and when losses began. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
 //! `?pipeline=traces/shop` leaves out all others.
 
-use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::StatusCode;
 use serde::{Serialize, Serializer};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -13,6 +13,9 @@ use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{PipelineFigures, View};
 use weir_observe::{History, Point, Totals};
 use weir_plan::PipelineId;
+
+use super::json::{Refusal, parameters, show, whole};
+use super::losses::Losses;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,12 +26,19 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// What happened. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Past(Arc<Mutex<History>>);
+pub(crate) struct Past(Arc<Mutex<Remembered>>);
+
+#[derive(Debug)]
+struct Remembered {
+    history: History,
+    losses: Losses,
+}
 
 impl Past {
     /// `memory`: the whole budget, in bytes.
     pub(crate) fn within(memory: usize) -> Self {
-        Self(Arc::new(Mutex::new(History::new((memory / OF_MEMORY).min(MOST_BYTES)))))
+        let history = History::new((memory / OF_MEMORY).min(MOST_BYTES));
+        Self(Arc::new(Mutex::new(Remembered { history, losses: Losses::default() })))
     }
 
     /// Looks until it is aborted.
@@ -42,14 +52,15 @@ impl Past {
                 // Without memory for a snapshot, this second becomes a part of the next one.
                 let Some(snapshot) = view.snapshot() else { continue };
                 let all: Vec<_> = snapshot.pipelines.iter().map(|of| (of.id.clone(), totals(of))).collect();
-                drop(snapshot);
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                past.lock().record(now, &all);
+                past.lock().losses.look(now, &snapshot.pipelines);
+                drop(snapshot);
+                past.lock().history.record(now, &all);
             }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, History> {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,6 +85,8 @@ struct Shape<'a> {
     left_out: usize,
     #[serde(serialize_with = "lines")]
     pipelines: Wanted<'a>,
+    #[serde(serialize_with = "losses")]
+    losses: (&'a Losses, Option<&'a str>),
 }
 
 struct Wanted<'a> {
@@ -100,26 +113,43 @@ fn lines<S: Serializer>(wanted: &Wanted<'_>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(lines)
 }
 
-impl Page for Past {
-    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        let value = |key| pairs(asked.query).find(|(name, _)| *name == key).map(|(_, value)| value);
-        let history = self.lock();
-        let since = value("since").and_then(|since| since.parse::<u64>().ok());
+fn losses<S: Serializer>((losses, pipeline): &(&Losses, Option<&str>), to: S) -> Result<S::Ok, S::Error> {
+    losses.lines(*pipeline, to)
+}
+
+impl Past {
+    fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
+        let [since, pipeline] = parameters(asked.query, ["since", "pipeline"])?;
+        let since = whole("since", since)?;
+        // Some clients escape the only character of its name that can be.
+        let pipeline = pipeline.map(|name| name.replace("%2F", "/").replace("%2f", "/"));
+        let Remembered { history, losses } = &*self.lock();
+        if let Some(name) = pipeline.as_ref().filter(|name| !history.lines().any(|(id, _)| id.to_string() == **name)) {
+            return Err(unknown(name, history.left_out()));
+        }
         let points = |since| history.ends().saturating_sub(since).div_ceil(u64::from(history.step()));
         let most = since.map_or(usize::MAX, |since| usize::try_from(points(since)).unwrap_or(usize::MAX));
         let shape = Shape {
             step_seconds: history.step(),
             ends_unix_seconds: history.ends(),
             left_out: history.left_out(),
-            pipelines: Wanted { history: &history, pipeline: value("pipeline"), most },
+            pipelines: Wanted { history, pipeline: pipeline.as_deref(), most },
+            losses: (losses, pipeline.as_deref()),
         };
-        serde_json::to_writer(&mut *body, &shape).ok()?;
-        body.write_all(b"\n").ok()?;
-        Some(Shown::JSON)
+        Ok(show(body, &shape))
     }
 }
 
-/// What stands in a query. Names of pipelines need no escapes.
-pub(super) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='))
+impl Page for Past {
+    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        self.answer(asked, body).unwrap_or_else(|refusal| refusal.show(body))
+    }
+}
+
+fn unknown(name: &str, left_out: usize) -> Refusal {
+    let why = match left_out {
+        0 => "write it as traces/NAME".to_owned(),
+        left_out => format!("write it as traces/NAME; {left_out} pipelines have no room in the history"),
+    };
+    Refusal::new(StatusCode::NOT_FOUND, format!("there is no history of a pipeline {name:?}: {why}"))
 }

@@ -14,8 +14,7 @@ use weir_engine::taps::{Caught, Edge, Reading, TapFigures, Taps, Way, Wish};
 use weir_plan::Pipeline;
 
 use super::configurations::Texts;
-use super::json::{Refusal, document, show};
-use super::past::pairs;
+use super::json::{Refusal, document, parameters, show, whole};
 use crate::page::Configurations;
 
 /// How long a tap may be open, in seconds, and how many items a second it may catch.
@@ -118,7 +117,7 @@ impl TapsPage {
     }
 
     fn close(&self, number: &str) -> Result<Shown, Refusal> {
-        let id = number.parse().unwrap_or_default();
+        let id = number_of(number)?;
         if !self.taps.close(id) {
             return Err(gone(number));
         }
@@ -133,9 +132,9 @@ impl TapsPage {
     }
 
     fn read(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
-        let after = pairs(asked.query).find(|(name, _)| *name == "after").and_then(|(_, value)| value.parse().ok());
-        let after = after.unwrap_or_default();
-        let id = number.parse().unwrap_or_default();
+        let id = number_of(number)?;
+        let [after] = parameters(asked.query, ["after"])?;
+        let after = whole("after", after)?.unwrap_or_default();
         let wish = self.wishes().get(&id).cloned();
         let Some((Reading { figures, items, ways }, wish)) = self.taps.read(id, after).zip(wish) else {
             return Err(gone(number));
@@ -187,6 +186,14 @@ impl Opened {
         let (per_second, lasts) = (self.items_per_second, Duration::from_secs(self.seconds));
         Ok(Wish { pipelines, edge, text, condition, per_second, lasts })
     }
+}
+
+fn number_of(tap: &str) -> Result<u64, Refusal> {
+    let nothing = |_| {
+        let error = format!("nothing is at {PATH}{tap}: taps have numbers, and /api/taps lists them");
+        Refusal::new(StatusCode::NOT_FOUND, error)
+    };
+    tap.parse().map_err(nothing)
 }
 
 fn gone(number: &str) -> Refusal {

@@ -52,8 +52,17 @@ async fn the_page_and_what_it_asks_for_is_there() {
         points.iter().map(|point| point[1].as_u64().unwrap()).sum::<u64>() <= 1 && points.len() > 1
     })
     .await;
-    let past = ask("/api/history?pipeline=traces/other").await;
-    assert_eq!((&past["step_seconds"], &past["pipelines"]), (&json!(1), &json!([])));
+    let past = ask("/api/history?pipeline=traces%2Fbackend&since=0").await;
+    assert_eq!((&past["step_seconds"], &past["pipelines"][0]["pipeline"]), (&json!(1), &json!("traces/backend")));
+    for (query, status, words) in [
+        ("pipeline=traces/other", 404, r#"there is no history of a pipeline "traces/other""#),
+        ("since=abc", 400, r#"since must be a whole number, not "abc""#),
+        ("since=1&sinse=2", 400, r#"there is no parameter "sinse": this path takes since and pipeline"#),
+    ] {
+        let answer = http::get(weir.metrics, &format!("/api/history?{query}")).await;
+        let error: Value = serde_json::from_str(&answer.text()).unwrap();
+        assert!(answer.status == status && error["error"].as_str().unwrap().starts_with(words), "{error}");
+    }
     let ends = past["ends_unix_seconds"].as_u64().unwrap();
     let later = ask(&format!("/api/history?since={}", ends + 1000)).await;
     assert_eq!(later["pipelines"][0]["points"], json!([]));

@@ -182,6 +182,10 @@ async fn a_tap_that_cannot_be_opened_says_why() {
     assert_eq!(exchange(port, delete.as_bytes()).await.status, 204);
     assert_eq!(read(port, last).await["state"], "ended", "what it caught can still be read");
     assert_eq!(get(port, "/api/taps/4711").await.0, 410);
+    for (path, status) in [("/api/taps/abc", 404), (&*format!("/api/taps/{last}?after=abc"), 400)] {
+        let (found, answer) = get(port, path).await;
+        assert!(found == status && answer["error"].as_str().unwrap().contains("abc"), "{answer}");
+    }
     eventually("one ends by itself", async || {
         let (_, list) = get(port, "/api/taps").await;
         list["taps"].as_array().unwrap().iter().filter(|tap| tap["state"] == "open").count() < 7
@@ -275,6 +279,45 @@ async fn who_sends_most_and_what_runs() {
         .await;
     let (_, page) = get(port, "/api/configuration").await;
     assert_eq!((&page["history"][0]["changed"], &page["pipelines"][0]["rules"]), (&json!(["traces/shop"]), &json!([])));
+    let kept: Vec<_> = page["history"].as_array().unwrap().iter().map(|of| of["is_kept"].as_bool().unwrap()).collect();
+    assert_eq!((kept.first(), kept.iter().filter(|is| **is).count()), (Some(&true), 2), "the refused one is none");
+    let at = |event: &Value| format!("/api/configuration/{}", event["number"]);
+    let (_, newest) = get(port, &at(&page["history"][0])).await;
+    let (_, first) = get(port, &at(page["history"].as_array().unwrap().last().unwrap())).await;
+    assert_eq!(newest["pipelines"], page["pipelines"]);
+    assert_eq!(first["pipelines"][0]["rules"][1]["text"], "IsMatch(span.name, \"/(2|4)$\")");
+    assert_eq!(get(port, "/api/configuration/4711").await.0, 404);
+}
+
+#[tokio::test]
+async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
+    let backend = Backend::scripted(|_, _| Say::Code(3, "no such field", None)).await;
+    let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
+    let port = admin(&weir);
+    send(&weir, 1, 1).await;
+    eventually("it is refused", async || get(port, "/rejected").await.1[0]["code"] == "INVALID_ARGUMENT").await;
+    let (_, refused) = get(port, "/rejected").await;
+    let ask = json!({"signal": refused[0]["signal"], "otlp": refused[0]["otlp"]});
+    let (status, answer) = post(port, "/api/sample", &ask).await;
+    let span = &answer["sample"]["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    assert_eq!((status, &span["name"]), (200, &json!("GET /orders/1")), "{answer}");
+    for (wrong, words) in [
+        (json!({"signal": "spans", "otlp": ""}), "no signal \"spans\""),
+        (json!({"signal": "traces", "otlp": "?"}), "base64"),
+        (json!({"signal": "traces", "otlp": "CgU="}), "was it cut"),
+    ] {
+        let (status, answer) = post(port, "/api/sample", &wrong).await;
+        assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+    eventually("it has a time", async || {
+        let loss = get(port, "/api/history").await.1["losses"][0].clone();
+        let [first, last] = ["first", "last"].map(|at| loss[format!("{at}_unix_seconds")].as_u64());
+        let what = (&loss["pipeline"], &loss["way"], &loss["reason"], &loss["items"]);
+        what == (&json!("traces/shop"), &json!("rejected"), &json!("INVALID_ARGUMENT"), &json!(1))
+            && first.is_some()
+            && first <= last
+    })
+    .await;
 }
 
 /// A command against the admin port: its exit code, and what it printed.
