@@ -457,7 +457,7 @@ impl Engine {
             store.close();
             if tokio::time::timeout_at(deadline + LAST_WRITES, writer).await.is_err() {
                 tracing::error!(
-                    advice = "look at the disk of --data-dir, and at the kernel's log",
+                    advice = crate::store::LOOK_AT_THE_DISK,
                     "the disk does not answer; what was delivered last may be delivered again"
                 );
             }

@@ -54,7 +54,7 @@ pub(crate) struct TapArgs {
     #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=200), value_name = "NUMBER")]
     rate: u32,
     /// When it ends; at most 15 minutes
-    #[arg(short, long, default_value = "5m", value_parser = parse_time, value_name = "DURATION")]
+    #[arg(short, long, default_value = "5m", value_parser = parse_positive_duration, value_name = "DURATION")]
     duration: Duration,
     /// End after so many items
     #[arg(short, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
@@ -90,6 +90,9 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
+    if args.duration > LONGEST {
+        bail!("a tap ends after 15 minutes at most: use --duration 15m or less");
+    }
     let admin = args.admin.admin()?;
     let edge = match args.edge {
         Edge::In => "in",
@@ -123,14 +126,6 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
         writeln!(io::stderr(), "{}", said(&page, shown)).context("cannot write to standard error")?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn parse_time(text: &str) -> anyhow::Result<Duration> {
-    let duration = parse_positive_duration(text).map_err(anyhow::Error::msg)?;
-    if duration > LONGEST {
-        bail!("a tap ends after 15 minutes: give 15m or less");
-    }
-    Ok(duration)
 }
 
 /// Opens a tap, and shows what it has caught, page by page, until `show` says no, the tap ends, or Ctrl-C. Each item is on

@@ -129,7 +129,7 @@ impl Reads {
     fn complain(&self) {
         if !std::mem::replace(&mut self.lock().complained, true) {
             tracing::error!(
-                advice = "look at the disk of --data-dir, and at the kernel's log",
+                advice = crate::store::LOOK_AT_THE_DISK,
                 "the disk does not answer; what is in the journal is read again when it does"
             );
         }

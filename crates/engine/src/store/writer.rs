@@ -102,7 +102,7 @@ impl Writer {
             late.deposits().for_each(|deposit| deposit.obligation.withdraw());
         }
         if let Err(error) = self.journal.finish() {
-            tracing::warn!(%error, "cannot close the journal in good order; the next start finds it as after a kill");
+            tracing::warn!(%error, advice = crate::store::LOOK_AT_THE_DISK, "cannot close the journal in good order; the next start finds it as after a kill");
         }
     }
 
@@ -161,7 +161,7 @@ impl Writer {
             }
             // This is no fault of the disk, and the entry is alone in its group.
             Err(error @ AppendError::TooLarge { .. }) => {
-                tracing::error!(%error, "cannot write a request to the journal; its client is asked to send it again");
+                tracing::error!(%error, advice = "let the client send smaller requests", "cannot write a request to the journal; its client is asked to send it again");
                 drafts.iter().for_each(Draft::withdraw);
             }
             Err(error) => {
@@ -185,6 +185,7 @@ impl Writer {
                 cause,
                 entries,
                 left_out,
+                advice = crate::store::LOOK_AT_THE_DISK,
                 "cannot write to the journal; clients whose data no backend takes are asked to send it again"
             );
         }
@@ -215,6 +216,7 @@ impl Writer {
                 tracing::warn!(
                     %error,
                     left_out,
+                    advice = crate::store::LOOK_AT_THE_DISK,
                     "cannot write down what was delivered or delete what is done with; it is tried again, and a start \
                      before that succeeds delivers the data again"
                 );

@@ -17,8 +17,8 @@ const EXCEPTIONS: [(&str, &str); 6] = [
 const BUG: &str = "please report it";
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(directory).expect("a directory of sources") {
+        let path = entry.expect("a file of sources").path();
         if path.is_dir() {
             sources(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {

@@ -94,7 +94,7 @@ impl Delivery {
         let now = Instant::now();
         if let Some(left_out) = self.pace.may_complain(now) {
             let pipeline = &self.account().id;
-            tracing::error!(%pipeline, cause, left_out, advice = "look at the disk of --data-dir, and at the kernel's log", "cannot read the backlog; it is tried again");
+            tracing::error!(%pipeline, cause, left_out, advice = crate::store::LOOK_AT_THE_DISK, "cannot read the backlog; it is tried again");
         }
         if batch.pieces.is_empty() {
             self.reads_again = Some(now + READ_PAUSE);

@@ -383,7 +383,7 @@ fn what_is_said_of_a_trouble() {
     assert_eq!(message, expected);
     let healthy = Verdict { delivers: true, ..Verdict::default() };
     let (_, message) = flow(Signal::Traces, spec(), &[says(State::SomeDropped, true, false), healthy]);
-    assert!(message.contains("At least 20 % of the spans were lost since"), "{message}");
+    assert!(message.contains("The backend refuses at least 50 % of the spans"), "{message}");
     assert!(
         message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."),
         "{message}"
