@@ -536,7 +536,12 @@ fn has_memory_for(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
 
 fn report(faults: &[SetupError]) {
     for SetupError { pipeline, cause } in faults {
-        tracing::error!(%pipeline, cause, advice = "correct its output; `weir check` finds most of what can be wrong", "cannot set up the pipeline as configured; the others are not concerned");
+        tracing::error!(
+            %pipeline,
+            cause,
+            advice = "correct its output; `weir check` finds most of what can be wrong",
+            "cannot set up the pipeline as configured; the others are not concerned"
+        );
     }
 }
 

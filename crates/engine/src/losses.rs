@@ -121,14 +121,36 @@ impl Losses {
             Kind::Dropped(reason) => {
                 let (reason, why) = (reason.as_str(), reason.explanation());
                 if summary.kind.is_of_the_users_making() {
-                    tracing::warn!(%pipeline, reason, items, seconds, advice = "`weir why` has all reasons and amounts; mend the backend, or give the pipeline a larger backlog", "gave up data: {why}");
+                    tracing::warn!(
+                        %pipeline,
+                        reason,
+                        items,
+                        seconds,
+                        advice = "`weir why` has all reasons and amounts; mend the backend, or give the pipeline a larger backlog",
+                        "gave up data: {why}"
+                    );
                 } else {
-                    tracing::error!(%pipeline, reason, items, seconds, advice = "`weir why` has all reasons and amounts; mend the backend, or give the pipeline a larger backlog", "gave up data: {why}");
+                    tracing::error!(
+                        %pipeline,
+                        reason,
+                        items,
+                        seconds,
+                        advice = "`weir why` has all reasons and amounts; mend the backend, or give the pipeline a larger backlog",
+                        "gave up data: {why}"
+                    );
                 }
             }
             Kind::Rejected(code) => {
                 let cause = &summary.cause;
-                tracing::warn!(%pipeline, code, cause, items, seconds, advice = "/rejected on the admin port has samples, with the backend's words", "backend refused data for good");
+                tracing::warn!(
+                    %pipeline,
+                    code,
+                    cause,
+                    items,
+                    seconds,
+                    advice = "/rejected on the admin port has samples, with the backend's words",
+                    "backend refused data for good"
+                );
             }
         }
     }

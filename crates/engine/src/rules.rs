@@ -270,7 +270,8 @@ impl Rules {
                     errors,
                     cause,
                     left_out,
-                    advice = "correct the rule; `weir why` names it, and `weir try` shows what it does", "a rule fails for some items, which stay as they are"
+                    advice = "correct the rule; `weir why` names it, and `weir try` shows what it does",
+                    "a rule fails for some items, which stay as they are"
                 );
             }
         }
@@ -370,7 +371,11 @@ impl Delta {
             let restored = Converter::restore(&snapshot, limits, unix_nanos);
             restored
                 .inspect_err(|error| {
-                    tracing::warn!(%error, advice = "nothing has to be done: each series begins with its next value", "cannot use what was remembered of metric series; counting begins anew");
+                    tracing::warn!(
+                        %error,
+                        advice = "nothing has to be done: each series begins with its next value",
+                        "cannot use what was remembered of metric series; counting begins anew"
+                    );
                 })
                 .ok()
         });

@@ -233,7 +233,11 @@ impl Tail {
             descriptors: Arc::new(Descriptors::of_process()),
         });
         let hints = Hints::new().inspect_err(|error| {
-            tracing::warn!(%error, advice = "raise the sysctl fs.inotify.max_user_instances", "the kernel gives no hints about container logs; they are looked for every second");
+            tracing::warn!(
+                %error,
+                advice = "raise the sysctl fs.inotify.max_user_instances",
+                "the kernel gives no hints about container logs; they are looked for every second"
+            );
         });
         let (stop, stopped) = watch::channel(false);
         let turns = tokio::spawn(Turns::new(Arc::clone(&shared), queue).run(stopped));

@@ -166,7 +166,11 @@ pub(crate) async fn take<T>(
         }
         if predecessor.take().is_some() {
             // What came to the ports of the one before waits for nobody any more.
-            tracing::warn!(data_dir = %shown, advice = "let only one of them have this --data-dir", "a third process has taken the data directory meanwhile");
+            tracing::warn!(
+                data_dir = %shown,
+                advice = "let only one of them have this --data-dir",
+                "a third process has taken the data directory meanwhile"
+            );
         }
         tracing::info!(data_dir = %shown, "another process uses the data directory; asking it to hand over");
         // Whoever is not there, or is about to end, leaves the directory sooner or later.

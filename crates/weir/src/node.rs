@@ -171,7 +171,11 @@ impl ClusterNode {
             let told = tokio::select! {
                 told = self.node.configuration() => told,
                 () = sleep_until(patience), if saved.is_some() => {
-                    tracing::warn!(?PATIENCE, advice = "look whether the API server answers and the operator runs", "no configuration that can be used; beginning with the last good one");
+                    tracing::warn!(
+                        ?PATIENCE,
+                        advice = "look whether the API server answers and the operator runs",
+                        "no configuration that can be used; beginning with the last good one"
+                    );
                     saved.take().ok_or_else(String::new)
                 }
             };
@@ -246,8 +250,10 @@ impl Host for ClusterNode {
         match HandoverSocket::open(&dir, self.id.clone()) {
             Ok(socket) => self.handover = Some(socket),
             Err(error) => tracing::error!(
-                %error, data_dir = %shown,
-                advice = "make its path shorter than 100 bytes and the directory writable", "no other process can take over: end this one by hand before an update"
+                %error,
+                data_dir = %shown,
+                advice = "make its path shorter than 100 bytes and the directory writable",
+                "no other process can take over: end this one by hand before an update"
             ),
         }
         self.saved.keep();

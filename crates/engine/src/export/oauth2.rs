@@ -139,7 +139,13 @@ impl TokenCache {
         let due = self.state().reported.due(Instant::now());
         if let Some(left_out) = due {
             let pipeline = &self.pipeline;
-            tracing::warn!(%pipeline, cause, left_out, advice = "look at the token URL and the client of the output, and at what they say", "the OAuth2 token is not replaced yet; it is used until it expires");
+            tracing::warn!(
+                %pipeline,
+                cause,
+                left_out,
+                advice = "look at the token URL and the client of the output, and at what they say",
+                "the OAuth2 token is not replaced yet; it is used until it expires"
+            );
         }
     }
 }

@@ -48,7 +48,12 @@ impl Remembered {
             Ok(read?.zip(permit).map(|(bytes, permit)| budget::charge(bytes, permit)))
         });
         read.unwrap_or_else(|error| {
-            tracing::warn!(pipeline = %id, %error, advice = crate::store::LOOK_AT_THE_DISK, "cannot read what was remembered of metric series; counting begins anew");
+            tracing::warn!(
+                pipeline = %id,
+                %error,
+                advice = crate::store::LOOK_AT_THE_DISK,
+                "cannot read what was remembered of metric series; counting begins anew"
+            );
             None
         })
     }
@@ -63,7 +68,12 @@ impl Remembered {
         let mut deleted = deleted.ok().and_then(Result::ok).unwrap_or_default().into_iter();
         for (id, delta) in routes.deltas() {
             if let Err(error) = deleted.next().unwrap_or_else(|| Err(no_answer())) {
-                tracing::warn!(pipeline = %id, %error, advice = crate::store::LOOK_AT_THE_DISK, "cannot delete what was remembered of metric series; counting begins anew");
+                tracing::warn!(
+                    pipeline = %id,
+                    %error,
+                    advice = crate::store::LOOK_AT_THE_DISK,
+                    "cannot delete what was remembered of metric series; counting begins anew"
+                );
                 delta.begin_anew(unix_nanos);
             }
         }
@@ -77,7 +87,12 @@ impl Remembered {
         let write = move || {
             for (id, delta) in routes.deltas() {
                 if let Err(error) = state.put(&name(id), &mut |out| delta.write_snapshot(out, &budget)) {
-                    tracing::warn!(pipeline = %id, %error, advice = crate::store::LOOK_AT_THE_DISK, "cannot write down what is remembered of metric series");
+                    tracing::warn!(
+                        pipeline = %id,
+                        %error,
+                        advice = crate::store::LOOK_AT_THE_DISK,
+                        "cannot write down what is remembered of metric series"
+                    );
                 }
             }
         };

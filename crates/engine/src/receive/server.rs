@@ -115,7 +115,11 @@ impl Server {
         let (stream, peer) = match accepted {
             Ok((stream, peer)) => (stream, peer.ip()),
             Err(error) => {
-                tracing::warn!(%error, advice = "look at the number of files that the process may have open (ulimit -n)", "cannot accept a connection");
+                tracing::warn!(
+                    %error,
+                    advice = "look at the number of files that the process may have open (ulimit -n)",
+                    "cannot accept a connection"
+                );
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 return;
             }

@@ -102,7 +102,11 @@ impl Writer {
             late.deposits().for_each(|deposit| deposit.obligation.withdraw());
         }
         if let Err(error) = self.journal.finish() {
-            tracing::warn!(%error, advice = crate::store::LOOK_AT_THE_DISK, "cannot close the journal in good order; the next start finds it as after a kill");
+            tracing::warn!(
+                %error,
+                advice = crate::store::LOOK_AT_THE_DISK,
+                "cannot close the journal in good order; the next start finds it as after a kill"
+            );
         }
     }
 
@@ -161,7 +165,11 @@ impl Writer {
             }
             // This is no fault of the disk, and the entry is alone in its group.
             Err(error @ AppendError::TooLarge { .. }) => {
-                tracing::error!(%error, advice = "let the client send smaller requests", "cannot write a request to the journal; its client is asked to send it again");
+                tracing::error!(
+                    %error,
+                    advice = "let the client send smaller requests",
+                    "cannot write a request to the journal; its client is asked to send it again"
+                );
                 drafts.iter().for_each(Draft::withdraw);
             }
             Err(error) => {

@@ -206,7 +206,12 @@ impl Said {
         }
         let trouble = trouble.filter(|trouble| !trouble.is_race());
         if let (Some(error), false) = (&trouble, self.failed) {
-            tracing::warn!(lease, %error, advice = "look whether the API server answers, and at the rights of this ServiceAccount", "cannot read or write the Lease; trying on");
+            tracing::warn!(
+                lease,
+                %error,
+                advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+                "cannot read or write the Lease; trying on"
+            );
         }
         (self.leads, self.failed) = (leads, trouble.is_some());
     }

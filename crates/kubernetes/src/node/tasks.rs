@@ -355,7 +355,13 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         rests_until = Instant::now() + (SHARE - 1) * took;
         for finding in &observed.findings {
             let message = &finding.message;
-            said.once(message, || tracing::warn!(finding = %message, advice = "correct the object that is named", "an object of the cluster is not as expected"));
+            said.once(message, || {
+                tracing::warn!(
+                    finding = %message,
+                    advice = "correct the object that is named",
+                    "an object of the cluster is not as expected"
+                )
+            });
         }
         let mut nodes = observed.objects;
         nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));

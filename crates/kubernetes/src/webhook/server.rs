@@ -107,7 +107,11 @@ pub(super) async fn serve(
         let (stream, _) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, advice = "look at the number of files that the process may have open (ulimit -n)", "cannot accept a connection to the webhooks");
+                tracing::warn!(
+                    %error,
+                    advice = "look at the number of files that the process may have open (ulimit -n)",
+                    "cannot accept a connection to the webhooks"
+                );
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

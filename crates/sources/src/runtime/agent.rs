@@ -241,7 +241,12 @@ impl Loop {
             // The log has the error.
             0 => {}
             data_points => {
-                tracing::warn!(data_points, reason = %why, advice = "mend the backend, or give weir more --memory; weir_runtime_lost_data_points_total counts on", "runtime metrics were lost")
+                tracing::warn!(
+                    data_points,
+                    reason = %why,
+                    advice = "mend the backend, or give weir more --memory; weir_runtime_lost_data_points_total counts on",
+                    "runtime metrics were lost"
+                )
             }
         }
     }

@@ -93,7 +93,12 @@ impl Catalogue {
         }
         self.passed_over += 1;
         if self.passed_over == 1 {
-            tracing::error!(container = %name, waiting = MOST_WAITING, advice = "give weir more --memory", "more containers than may wait for memory are passed over");
+            tracing::error!(
+                container = %name,
+                waiting = MOST_WAITING,
+                advice = "give weir more --memory",
+                "more containers than may wait for memory are passed over"
+            );
         }
         false
     }
@@ -134,7 +139,11 @@ impl Catalogue {
         self.shared.board.containers().remove(name);
         drop(container);
         if !self.kept.keep(saved) {
-            tracing::warn!(container = %name, advice = "give weir more --memory", "there is no memory for how far its logs were read; they are read again");
+            tracing::warn!(
+                container = %name,
+                advice = "give weir more --memory",
+                "there is no memory for how far its logs were read; they are read again"
+            );
             self.lines.extend(encode_removal(name));
         }
     }
@@ -151,7 +160,8 @@ impl Catalogue {
             if self.untaken.insert(name.clone()) && self.untaken.len() == 1 {
                 tracing::error!(
                     container = %name,
-                    advice = "give weir more --memory", "there is no memory to read the logs of more containers; they wait: give weir more --memory"
+                    advice = "give weir more --memory",
+                    "there is no memory to read the logs of more containers; they wait: give weir more --memory"
                 );
             }
             return None;
@@ -239,7 +249,11 @@ impl Audience for Catalogue {
 
     fn gone(&mut self, name: &ContainerName) {
         if self.untaken.remove(name) {
-            tracing::error!(container = %name, advice = "give weir more --memory", "a container is gone before there was memory to read its logs");
+            tracing::error!(
+                container = %name,
+                advice = "give weir more --memory",
+                "a container is gone before there was memory to read its logs"
+            );
         }
         if !self.shared.is_wanted(name) {
             return self.retire(name);
@@ -249,6 +263,11 @@ impl Audience for Catalogue {
     }
 
     fn failed(&mut self, path: &Path, error: &io::Error) {
-        tracing::warn!(path = %path.display(), %error, advice = "look whether the directory is mounted, and who may read it", "cannot look for container logs");
+        tracing::warn!(
+            path = %path.display(),
+            %error,
+            advice = "look whether the directory is mounted, and who may read it",
+            "cannot look for container logs"
+        );
     }
 }

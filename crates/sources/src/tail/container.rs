@@ -149,7 +149,11 @@ impl Container {
             return Ok(false);
         }
         let size = content.size()?;
-        tracing::warn!(container = %self.name, advice = "rotate log files by renaming them, not by copying and cutting", "a log file was cut off or overwritten; it is read from its beginning");
+        tracing::warn!(
+            container = %self.name,
+            advice = "rotate log files by renaming them, not by copying and cutting",
+            "a log file was cut off or overwritten; it is read from its beginning"
+        );
         for event in output.chain.overwritten(done.file, size) {
             self.follow(output, event)?;
         }

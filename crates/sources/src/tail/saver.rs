@@ -34,7 +34,13 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     for damage in damage {
         let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
-        tracing::warn!(line, offset, %reason, advice = "look at the disk of --data-dir, and at the kernel's log", "a checkpoint of container logs is damaged; some lines are read again");
+        tracing::warn!(
+            line,
+            offset,
+            %reason,
+            advice = "look at the disk of --data-dir, and at the kernel's log",
+            "a checkpoint of container logs is damaged; some lines are read again"
+        );
     }
     if left_out > 0 {
         tracing::error!(
@@ -62,7 +68,8 @@ pub(super) fn checkpoint(saved: &Saved) -> Option<Vec<u8>> {
     tracing::error!(
         container = %saved.container,
         files = saved.files.len(),
-        advice = "let the kubelet keep fewer of them (containerLogMaxFiles)", "a container has more log files than its checkpoint can have; after a restart they are read again"
+        advice = "let the kubelet keep fewer of them (containerLogMaxFiles)",
+        "a container has more log files than its checkpoint can have; after a restart they are read again"
     );
     None
 }
@@ -124,7 +131,11 @@ impl Saver {
             // The next attempt writes everything anew.
             Err(error) => {
                 if !mem::replace(&mut self.is_unsaved, true) {
-                    tracing::warn!(%error, advice = "look at the disk of --data-dir, and at the kernel's log", "cannot save checkpoints of container logs; trying again");
+                    tracing::warn!(
+                        %error,
+                        advice = "look at the disk of --data-dir, and at the kernel's log",
+                        "cannot save checkpoints of container logs; trying again"
+                    );
                 }
             }
         }

@@ -136,7 +136,13 @@ impl Shared {
             });
         }
         for (reason, bytes) in lost.by_reason().into_iter().filter(|(_, bytes)| *bytes > 0) {
-            tracing::error!(container = %container.name, reason, bytes, advice = "mend the backend, give the pipeline a larger backlog, or let the kubelet keep more (containerLogMaxSize, containerLogMaxFiles)", "container logs are lost");
+            tracing::error!(
+                container = %container.name,
+                reason,
+                bytes,
+                advice = "mend the backend, give the pipeline a larger backlog, or let the kubelet keep more (containerLogMaxSize, containerLogMaxFiles)",
+                "container logs are lost"
+            );
         }
     }
 }

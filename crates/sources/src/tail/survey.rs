@@ -101,7 +101,8 @@ impl News {
                 seconds = stuck.seconds,
                 bytes_behind,
                 waits_for = stuck.waits_for,
-                advice = "mend what it waits for; /logs on the admin port shows how far it is", "a container is stuck: its logs are not read"
+                advice = "mend what it waits for; /logs on the admin port shows how far it is",
+                "a container is stuck: its logs are not read"
             ),
             None => tracing::info!(container = %container.name, "container logs are read again"),
         }

@@ -83,10 +83,21 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
     shared.note(container);
     let name = &container.name;
     if is_first {
-        tracing::warn!(container = %name, %error, advice = "look at the rights to the file, and at the disk", "cannot read what the container wrote; trying again");
+        tracing::warn!(
+            container = %name,
+            %error,
+            advice = "look at the rights to the file, and at the disk",
+            "cannot read what the container wrote; trying again"
+        );
     }
     if let Some(bytes) = given_up {
-        tracing::error!(container = %name, bytes, %error, advice = "look at the disk, and at the kernel's log", "the rest of a log file cannot be read and is given up");
+        tracing::error!(
+            container = %name,
+            bytes,
+            %error,
+            advice = "look at the disk, and at the kernel's log",
+            "the rest of a log file cannot be read and is given up"
+        );
     }
     End::Again(shared.retry_after)
 }

@@ -59,7 +59,11 @@ impl Saved {
                     files.put(NAME, &mut |out| out.write_all(&bytes))
                 });
                 if let Ok(Err(error)) = written.await {
-                    tracing::warn!(%error, advice = "look at the disk of --data-dir, and at the kernel's log", "cannot keep the configuration: a start without the API server needs it");
+                    tracing::warn!(
+                        %error,
+                        advice = "look at the disk of --data-dir, and at the kernel's log",
+                        "cannot keep the configuration: a start without the API server needs it"
+                    );
                 }
             }
         }));

@@ -94,7 +94,13 @@ impl Delivery {
         let now = Instant::now();
         if let Some(left_out) = self.pace.may_complain(now) {
             let pipeline = &self.account().id;
-            tracing::error!(%pipeline, cause, left_out, advice = crate::store::LOOK_AT_THE_DISK, "cannot read the backlog; it is tried again");
+            tracing::error!(
+                %pipeline,
+                cause,
+                left_out,
+                advice = crate::store::LOOK_AT_THE_DISK,
+                "cannot read the backlog; it is tried again"
+            );
         }
         if batch.pieces.is_empty() {
             self.reads_again = Some(now + READ_PAUSE);
@@ -178,7 +184,13 @@ impl Delivery {
             BackendState::Silent if is_news => {
                 let (cause, pending) = (message, self.parts.crew.account.books.figures().pending);
                 let advice = "look whether it is overloaded, and at what is between";
-                tracing::warn!(%pipeline, cause, pending, advice, "backend does not answer; data is kept and tried again");
+                tracing::warn!(
+                    %pipeline,
+                    cause,
+                    pending,
+                    advice,
+                    "backend does not answer; data is kept and tried again"
+                );
                 self.complained = true;
             }
             BackendState::Refused => self.refuses(code, message, now),
@@ -232,7 +244,13 @@ impl Delivery {
         }
         if let Some(left_out) = self.pace.may_report_loss(now) {
             let (pipeline, cause) = (&self.account().id, message);
-            tracing::warn!(%pipeline, cause, left_out, advice = "read what it says; nothing is lost", "backend took a request with a warning");
+            tracing::warn!(
+                %pipeline,
+                cause,
+                left_out,
+                advice = "read what it says; nothing is lost",
+                "backend took a request with a warning"
+            );
         }
     }
 
@@ -279,7 +297,13 @@ impl Delivery {
                 if self.pace.cannot_reach(now) {
                     let pending = self.parts.crew.account.books.figures().pending;
                     let advice = "look at the endpoint, its name, and what is between";
-                    tracing::warn!(%pipeline, cause, pending, advice, "backend cannot be reached; data is kept and tried again");
+                    tracing::warn!(
+                        %pipeline,
+                        cause,
+                        pending,
+                        advice,
+                        "backend cannot be reached; data is kept and tried again"
+                    );
                 }
                 return self.stands(BackendState::Unreachable, "", cause, now);
             }
@@ -293,7 +317,8 @@ impl Delivery {
                 cause,
                 pending,
                 left_out,
-                advice = "look whether the backend is overloaded, and at its limits", "backend does not take data now; it is kept and tried again"
+                advice = "look whether the backend is overloaded, and at its limits",
+                "backend does not take data now; it is kept and tried again"
             );
             self.complained = true;
         }

@@ -302,7 +302,11 @@ async fn apis(client: Client, world: Arc<World>) {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, advice = "look whether the API server answers, and at the rights of this ServiceAccount", "cannot find out which APIs there are; trying on");
+                tracing::warn!(
+                    %error,
+                    advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+                    "cannot find out which APIs there are; trying on"
+                );
                 ticks.reset_after(RETRY.1);
             }
         }

@@ -229,7 +229,12 @@ impl TargetTask {
                 if !before.as_ref().is_some_and(|before| before.is_like(&failure))
                     && self.shared.warnings.may_say() =>
             {
-                tracing::warn!(target_url = %url, error = failure.words, advice = "look at the annotations and the port of its pod or Service; `weir targets` shows all of them", "cannot scrape a target; trying again");
+                tracing::warn!(
+                    target_url = %url,
+                    error = failure.words,
+                    advice = "look at the annotations and the port of its pod or Service; `weir targets` shows all of them",
+                    "cannot scrape a target; trying again"
+                );
             }
             (None, Some(_)) if self.shared.warnings.may_say() => {
                 tracing::info!(target_url = %url, "the target can be scraped again");
@@ -246,7 +251,8 @@ impl TargetTask {
             target_url = %self.target.url(),
             data_points,
             reason = %why,
-            advice = "mend the backend, scrape less often, or give weir more --memory", "data points of a scrape were lost: not every pipeline took them before the next scrape; weir_scrape_lost_data_points_total counts on"
+            advice = "mend the backend, scrape less often, or give weir more --memory",
+            "data points of a scrape were lost: not every pipeline took them before the next scrape; weir_scrape_lost_data_points_total counts on"
         );
     }
 }

@@ -117,7 +117,8 @@ impl TargetTask {
             tracing::warn!(
                 target_url = %url,
                 bytes,
-                advice = "give weir more --memory", "no room in --memory to remember a page: its counters begin anew with each scrape, and series that go are not noticed"
+                advice = "give weir more --memory",
+                "no room in --memory to remember a page: its counters begin anew with each scrape, and series that go are not noticed"
             );
         }
     }
