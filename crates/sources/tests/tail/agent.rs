@@ -127,7 +127,18 @@ impl Agent {
             board: board.clone(),
             ..tail::Settings::new(disk.pods())
         };
-        let tail = Tail::start(change(settings), plan, engine.inlet(), Arc::clone(&pods) as _).unwrap();
+        let settings = change(settings);
+        let mut tail = None;
+        weir_testkit::eventually("nobody else has the positions", async || {
+            tail = match Tail::start(settings.clone(), plan, engine.inlet(), Arc::clone(&pods) as _) {
+                // A process that another test starts has all descriptors of this one until it runs its program.
+                Err(error) if error.to_string().contains("another process keeps its log positions") => None,
+                started => Some(started.unwrap()),
+            };
+            tail.is_some()
+        })
+        .await;
+        let tail = tail.unwrap();
         Self { engine, tail, board, pods }
     }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use weir_testkit::backend::{Backend, Say};
+use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
 use weir_testkit::sink::sink;
@@ -291,11 +291,23 @@ async fn who_sends_most_and_what_runs() {
 
 #[tokio::test]
 async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
-    let backend = Backend::scripted(|_, _| Say::Partial(1)).await;
+    let refuses = |request: &Captured| payload::ids(&request.message).contains(&1);
+    let backend = Backend::scripted(
+        move |_, request| {
+            if refuses(request) { Say::Code(3, "no such field", None) } else { Say::Ok }
+        },
+    );
+    let backend = backend.await;
     let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
     let port = admin(&weir);
-    send(&weir, 1, 2).await;
-    eventually("it is refused", async || get(port, "/rejected").await.1[0]["code"].is_string()).await;
+    send(&weir, 1, 4).await;
+    let mut next = 5;
+    eventually("it is refused, as others are taken", async || {
+        send(&weir, next, 1).await;
+        next += 1;
+        get(port, "/rejected").await.1[0]["code"].is_string()
+    })
+    .await;
     let (_, refused) = get(port, "/rejected").await;
     let ask = json!({"signal": refused[0]["signal"], "otlp": refused[0]["otlp"]});
     let (status, answer) = post(port, "/api/sample", &ask).await;
