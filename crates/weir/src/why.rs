@@ -118,7 +118,11 @@ fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> s
     }
     match health["message"].as_str() {
         Some(message) => writeln!(out, "  {}\n", legible(message)),
-        None if backend["state"].as_str().is_none_or(|state| state == "ok") => writeln!(out, "  All is well.\n"),
+        None if backend["state"].as_str().is_none_or(|state| state == "ok") => {
+            let lost = sum(&books["dropped"]) + sum(&books["rejected"]);
+            let said = if lost == 0 { "All is well." } else { "Nothing else is wrong now." };
+            writeln!(out, "  {said}\n")
+        }
         None => writeln!(out, "  That is too short, or too little, to be a trouble as yet.\n"),
     }
 }
