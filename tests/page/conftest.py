@@ -1,10 +1,12 @@
 """One browser for all tests, and processes that are busy, sick or idle. The logs of those that a failed test used."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 from selenium import webdriver
 
 from browser import Page, chromium
@@ -13,6 +15,7 @@ from harness.weir import pipeline
 from scenes import Scene, Sick, Traffic, send_log, shop
 
 _LOG_TAIL_BYTES = 3_000
+_REFUSED_WITHIN_S = 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,6 +89,11 @@ def sick(lab: Lab, binary: Path) -> Scene:
     documents = [shop("http://127.0.0.1:9"), pipeline("logs", "shop", f"http://{sink.grpc}")]
     scene = Scene(lab, binary, sink=sink, documents=documents)
     sink.refuse("400:50")
-    for number in range(20):
+    deadline = time.monotonic() + _REFUSED_WITHIN_S
+    number = 0
+    # Chance says which requests are refused: until one of them is refused for good.
+    while number < 20 or not requests.get(f"http://{scene.weir.admin}/rejected", timeout=10).json():
+        assert time.monotonic() < deadline, "nothing was refused for good"
         send_log(scene.weir, f"a record that may be refused, {number}")
+        number += 1
     return scene
