@@ -29,7 +29,7 @@ export const configuration = {
     past = new Table({ isBeside: true, caption: "Earlier configurations, the newest first", columns: PAST, key: keyOf, act: compareWithOlder, none: "It is the first one." });
     const select = (id, words) => element("label", {}, `${words} `, element("select", { id }));
     const pair = element("div", { class: "bar" }, select("configuration-before", "From"), select("configuration-after", "to"));
-    pair.addEventListener("input", () => { chosen = [$("configuration-before").value, $("configuration-after").value]; compare(); });
+    pair.addEventListener("change", () => { chosen = [$("configuration-before").value, $("configuration-after").value]; compare(); });
     $("configuration").append(element("div"), element("h2", {}, "In use"), inUse.root, element("h2", {}, "History"), past.root,
       element("h2", { id: "configuration-compared", tabindex: "-1" }, "What differs between two of them"), pair, element("div", { id: "configuration-changes" }));
   },
