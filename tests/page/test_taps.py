@@ -116,7 +116,7 @@ def test_losses_lead_to_samples(page: Page, lab: Lab, binary: Path, pictures: Pa
     assert "refused by the backend" in page.text(row)
     page.button("#losses", "Copy as a sample for weir try")
     script = "navigator.clipboard.readText().then(arguments[0])"
-    copied = page.wait(lambda: "resourceLogs" in (text := page.driver.execute_async_script(script)) and text, "a sample")
+    copied = page.wait(lambda: MAY_BE_REFUSED in (text := page.driver.execute_async_script(script)) and text, "a sample")
     record = json.loads(copied)["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
     assert record["body"] == {"stringValue": MAY_BE_REFUSED}
     page.picture(pictures / "losses.png")
