@@ -58,7 +58,9 @@ def page(driver: webdriver.Chrome) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def pictures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return request.config.getoption("--screenshots") or tmp_path_factory.mktemp("screenshots")
+    directory = request.config.getoption("--screenshots") or tmp_path_factory.mktemp("screenshots")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 @pytest.fixture(scope="session")

@@ -92,7 +92,7 @@ def test_memory_says_what_its_parts_are_and_who_holds_what(page: Page, busy: Sce
     page.wait_text("#memory tr[data-key='read_back']", "read from the disk again")
     legend = page.texts("#memory td.words")
     assert len(legend) > 5 and all(legend), legend
-    page.wait_text("#memory", "Dark is in use, light is free")
+    page.wait_text("#memory", "The stronger colour is in use")
     page.button("#memory thead", "Items that wait")
     page.wait(lambda: {"traces/shop", "logs/shop"} <= set(page.texts("#memory tbody th")), "the pipelines")
     page.picture(pictures / "memory.png")

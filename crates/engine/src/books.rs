@@ -79,6 +79,17 @@ impl DropReason {
             Self::JournalDamaged => "the journal is damaged, the disk did not give back what was written",
         }
     }
+
+    /// What can be done so that it does not happen again.
+    pub(crate) fn advice(self) -> &'static str {
+        match self {
+            Self::MemoryFull => "mend the backend, give weir more --memory, or name a directory with --data-dir",
+            Self::Shutdown => "name a directory with --data-dir, or give weir a longer --drain-timeout",
+            Self::BacklogFull | Self::BacklogAge => "mend the backend, or raise what the annotation allows",
+            Self::DiskFull => "mend the backend, or give --data-dir more room",
+            Self::JournalDamaged => crate::store::LOOK_AT_THE_DISK,
+        }
+    }
 }
 
 /// A consistent copy of the books. All figures are items since the start, except `waiting` and `pending`.

@@ -89,6 +89,7 @@ pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
 pub use probes::Probes;
 pub use settings::Settings;
+pub use store::LOOK_AT_THE_DISK;
 
 use account::Account;
 use accounts::Accounts;

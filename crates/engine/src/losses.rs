@@ -119,25 +119,11 @@ impl Losses {
         let (pipeline, items, seconds) = (&self.pipeline, summary.items, summary.over.as_secs());
         match &summary.kind {
             Kind::Dropped(reason) => {
-                let (reason, why) = (reason.as_str(), reason.explanation());
+                let (reason, why, advice) = (reason.as_str(), reason.explanation(), reason.advice());
                 if summary.kind.is_of_the_users_making() {
-                    tracing::warn!(
-                        %pipeline,
-                        reason,
-                        items,
-                        seconds,
-                        advice = "`weir why` has all reasons and amounts; mend the backend, or give the pipeline a larger backlog",
-                        "gave up data: {why}"
-                    );
+                    tracing::warn!(%pipeline, reason, items, seconds, advice, "gave up data: {why}");
                 } else {
-                    tracing::error!(
-                        %pipeline,
-                        reason,
-                        items,
-                        seconds,
-                        advice = "`weir why` has all reasons and amounts; mend the backend, or give the pipeline a larger backlog",
-                        "gave up data: {why}"
-                    );
+                    tracing::error!(%pipeline, reason, items, seconds, advice, "gave up data: {why}");
                 }
             }
             Kind::Rejected(code) => {

@@ -28,7 +28,7 @@ pub(crate) use reads::{Io, Reads};
 pub(crate) use writer::Writer;
 
 /// What to do when the disk fails or does not answer, for the log.
-pub(crate) const LOOK_AT_THE_DISK: &str = "look at the disk of --data-dir, and at the kernel's log";
+pub const LOOK_AT_THE_DISK: &str = "look at the disk of --data-dir, and at the kernel's log";
 
 /// What waits for a pipeline that is not configured is given up when this process has run for this long without the
 /// pipeline.
@@ -210,7 +210,7 @@ impl Store {
             tracing::error!(
                 seconds,
                 left_out,
-                advice = crate::store::LOOK_AT_THE_DISK,
+                advice = LOOK_AT_THE_DISK,
                 "the disk does not answer; clients whose data no backend takes are asked to send it again"
             );
         }

@@ -63,11 +63,11 @@ const COLUMNS = [
   },
   {
     head: "Answers take", of: ({ latency }) => (latency.requests ? quantile(latency, 0.99) : -1),
-    cell: ({ latency }) => [histogram({ latency }), under(latency.requests ? quantiles(latency) : "", "narrow")],
+    cell: ({ latency }) => [histogram({ latency }), ...(latency.requests ? quantiles(latency) : [])],
   },
 ];
 
-const quantiles = (latency) => [0.5, 0.9, 0.99].map((part) => `${part * 100} % ${within(quantile(latency, part))}`).join(", ");
+const quantiles = (latency) => [0.5, 0.9, 0.99].map((part) => under(`${part * 100} % in ${within(quantile(latency, part))}`));
 
 // A bar for each bucket of the times that answers took.
 function histogram({ latency }) {

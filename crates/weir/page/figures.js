@@ -72,8 +72,8 @@ export const memory = {
     ];
     partsTable = new Table({ caption: "Parts of the memory budget", columns, key: (part) => part.holder, isBeside: true });
     pipelinesTable = new Table({ caption: "What each pipeline holds", columns: HOLDS, key: (line) => line.pipeline, isBeside: true, none: "There are no pipelines." });
-    $("memory").append(element("p"), element("div", { class: "held", role: "img", "aria-label": "Parts of the memory budget; the dark part of each is in use" }),
-      element("p", { class: "faint words" }, "Each part of the bar is a row below, in the same order. Dark is in use, light is free. “Limited by number” is set aside in full: there can be no more of these than have room, so their bytes are not counted."),
+    $("memory").append(element("p"), element("div", { class: "held", role: "img", "aria-label": "Parts of the memory budget; the strong part of each is in use" }),
+      element("p", { class: "faint words" }, "Each part of the bar is a row below, in the same order. The stronger colour is in use, the rest is free. “Limited by number” is set aside in full: there can be no more of these than have room, so their bytes are not counted."),
       element("h2", {}, "Who holds what"), partsTable.root,
       element("h2", {}, "What each pipeline holds"), element("p", { class: "faint words" }, "Of the payloads and of the disk. What several pipelines wait with is there once, and counted for each of them."), pipelinesTable.root,
       element("h2", {}, "Disk"), element("div"));

@@ -36,7 +36,7 @@ export const losses = {
     removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what) => go(what, key, "removed"), none: "No pipeline has rules." });
     $("losses").append(
       element("h2", {}, "Lost"), lossesTable.root,
-      element("p", { class: "faint words" }, "A tap shows what happens from now on. Of what waits on the disk, the oldest is given up first."),
+      element("p", { class: "faint words" }, "A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good, and a tap does not see what becomes of it there: the samples below do. Of what waits, the oldest is given up first."),
       element("h2", {}, "Samples of what backends refused"),
       element("p", { class: "faint words", id: "losses-elsewhere" }, "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 unless told otherwise)."),
       element("p", { id: "losses-trouble", class: "bad words", role: "alert" }), samplesTable.root,
@@ -53,10 +53,10 @@ export const losses = {
   samples: () => samples || [],
 };
 
-function lossesOf({ pipeline, books }) {
+function lossesOf({ pipeline, books, backlog }) {
   return ["dropped", "rejected"].flatMap((way) => Object.entries(books[way]).filter(([, items]) => items > 0).map(([reason, items]) => {
     const isIt = (of) => of.pipeline === pipeline && of.way === way && of.reason === reason;
-    const [why, only] = way === "dropped" ? DROPPED[reason] || [] : REFUSED[reason] || [wordsOf(pipeline, reason), "rejected"];
+    const [why, only] = way === "dropped" ? DROPPED[reason] || [] : REFUSED[reason] || [wordsOf(pipeline, reason), backlog ? "stored" : "rejected"];
     return { ...state.losses.find(isIt), key: `${pipeline} ${way} ${reason}`, pipeline, way, reason, items, why, only };
   }));
 }

@@ -54,7 +54,7 @@ const COLUMNS = [
   { head: "Rules", of: (line) => line.rules.length, cell: ruled },
   {
     head: "Backend", of: (line) => `${line.exporter} ${line.backend.state} ${lastWords(line)}`,
-    cell: (line) => [element("div", {}, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
+    cell: (line) => [element("div", { class: "narrow" }, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
   },
   { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => perSecond(rates(line).in) },
   { head: "Out /s", number: true, of: (line) => rates(line).out, cell: (line) => perSecond(rates(line).out) },

@@ -39,11 +39,11 @@ export function standing(line) {
 // What is not well stands first.
 export const sickFirst = (lines) => [...lines].sort((one, other) => (standing(one).kind === "well") - (standing(other).kind === "well"));
 
-// The backend's words while it takes nothing, and those of a trouble that is not over.
+// The backend's words while it takes nothing, those of a trouble that is not over, or those with which it refused what is lost.
 export function lastWords(line) {
   const { code, message } = line.backend;
   const said = message.startsWith(code) ? message : [code, message].filter(Boolean).join(": ");
-  return said || state.health.get(line.pipeline)?.backend || "";
+  return said || state.health.get(line.pipeline)?.backend || (sum(line.books.rejected) ? line.backend.last_refusal : "");
 }
 
 export function from(line) {

@@ -88,12 +88,22 @@ impl Admin {
         self.body(path, &self.ask("DELETE", path, None)?).map(drop)
     }
 
+    /// The body of an answer that is OK.
     fn body(&self, path: &str, answer: &[u8]) -> anyhow::Result<Vec<u8>> {
-        let refused = match self.token {
-            None => "it wants a token: name the file with it with --token-file",
-            Some(_) => "it takes another token: give the file that is its --admin-token-file, or the last line of it",
-        };
-        body(path, answer, refused)
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer is not HTTP")?;
+        let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        let error = || serde_json::from_slice::<Value>(body).ok()?["error"].as_str().map(str::to_owned);
+        match (status, error()) {
+            ("200" | "204", _) => Ok(body.to_vec()),
+            ("401", _) if self.token.is_none() => bail!("it wants a token: name the file with it with --token-file"),
+            ("401", _) => {
+                bail!("it takes another token: give the file that is its --admin-token-file, or the last line of it")
+            }
+            ("404", None) => bail!("it has no page {path}: is it the admin port?"),
+            (_, Some(error)) => bail!("{error}"),
+            (_, None) => bail!("it answered {status}: {}", String::from_utf8_lossy(body).trim_end()),
+        }
     }
 
     /// In HTTP/1.0, so that the answer ends with the connection.
@@ -132,21 +142,6 @@ pub(crate) fn sum(of: &Value) -> u64 {
 
 fn as_json(path: &str, page: &[u8]) -> anyhow::Result<Value> {
     serde_json::from_slice(page).with_context(|| format!("{path} is not JSON: is it the admin port?"))
-}
-
-/// The body of an answer that is OK. What is said when the token is not right depends on whether there was one.
-fn body(path: &str, answer: &[u8], refused: &'static str) -> anyhow::Result<Vec<u8>> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer is not HTTP")?;
-    let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
-    let status = head.split(' ').nth(1).unwrap_or_default();
-    let error = || serde_json::from_slice::<Value>(body).ok()?["error"].as_str().map(str::to_owned);
-    match (status, error()) {
-        ("200" | "204", _) => Ok(body.to_vec()),
-        ("401", _) => bail!(refused),
-        ("404", None) => bail!("it has no page {path}: is it the admin port?"),
-        (_, Some(error)) => bail!("{error}"),
-        (_, None) => bail!("it answered {status}: {}", String::from_utf8_lossy(body).trim_end()),
-    }
 }
 
 #[cfg(test)]

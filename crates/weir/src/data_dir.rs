@@ -76,8 +76,8 @@ fn warn_of_others(dir: &Path) {
         let mode = format!("{:o}", mode & 0o777);
         tracing::warn!(
             mode,
-            advice = "if they should not: chmod 700",
-            "other users may {what} the data directory {dir}; if they should not: chmod 700 {dir}"
+            advice = %format_args!("if they should not: chmod 700 {dir}"),
+            "other users may {what} the data directory {dir}"
         );
     }
 }

@@ -16,12 +16,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};
 use super::heads::{Heads, Kept};
 use super::large_reads::LargeReads;
 use super::streams::Streams;
+use crate::seldom::Seldom;
 use crate::settings::{LAST_ANSWERS, Settings};
 
 /// Unread bytes per stream and per connection. Until they are read, which is soon, they are outside the memory budget.
@@ -98,11 +100,14 @@ impl Server {
 
     /// Serves `listener`; returns when it was told to stop and every connection has ended.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        let mut connections = JoinSet::new();
+        let (mut connections, mut failures) = (JoinSet::new(), Seldom::default());
         let mut stop = self.stop.clone();
         loop {
             tokio::select! {
-                accepted = next(&listener, &mut connections) => self.take_connection(accepted, &mut connections).await,
+                accepted = next(&listener, &mut connections) => match accepted {
+                    Ok(accepted) => self.take_connection(accepted, &mut connections).await,
+                    Err(error) => rest(&error, &mut failures).await,
+                },
                 () = stopped(&mut stop) => break,
             }
         }
@@ -110,20 +115,8 @@ impl Server {
         while connections.join_next().await.is_some() {}
     }
 
-    async fn take_connection(&self, accepted: io::Result<(TcpStream, SocketAddr)>, connections: &mut JoinSet<()>) {
-        let stats = &self.receiver.stats;
-        let (stream, peer) = match accepted {
-            Ok((stream, peer)) => (stream, peer.ip()),
-            Err(error) => {
-                tracing::warn!(
-                    %error,
-                    advice = "look at the number of files that the process may have open (ulimit -n)",
-                    "cannot accept a connection"
-                );
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                return;
-            }
-        };
+    async fn take_connection(&self, (stream, peer): (TcpStream, SocketAddr), connections: &mut JoinSet<()>) {
+        let (stats, peer) = (&self.receiver.stats, peer.ip());
         let Some(permit) = self.find_room().await else {
             if stats.connections_refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 let limit = self.limits.connections;
@@ -255,6 +248,15 @@ impl Server {
             () = self.hoards(kept) => {}
         }
     }
+}
+
+/// Nothing more can be accepted for now: there are too many files open, for example.
+async fn rest(error: &io::Error, failures: &mut Seldom) {
+    if let Some(left_out) = failures.due(Instant::now()) {
+        let advice = "look at the number of files that the process may have open (ulimit -n)";
+        tracing::warn!(%error, left_out, advice, "cannot accept a connection");
+    }
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
 /// The next connection, once those that have ended are let go. The task of a connection keeps its memory, some 8 KiB,

@@ -161,7 +161,7 @@ impl Catalogue {
                 tracing::error!(
                     container = %name,
                     advice = "give weir more --memory",
-                    "there is no memory to read the logs of more containers; they wait: give weir more --memory"
+                    "there is no memory to read the logs of more containers; they wait"
                 );
             }
             return None;

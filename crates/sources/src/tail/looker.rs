@@ -1,5 +1,6 @@
 //! The thread that looks: it lists directories, saves positions and surveys all containers, each at its time.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -31,6 +32,8 @@ pub(super) struct Looker {
     /// When all directories were last listed.
     reconciled: Option<Instant>,
     surveyed: Option<Instant>,
+    /// The last wait for hints failed, which was told.
+    has_no_hints: bool,
     reported: Instant,
     reported_counts: Counts,
 }
@@ -44,8 +47,19 @@ impl Looker {
         is_rewanted: Arc<AtomicBool>,
     ) -> Self {
         let (reported, reported_counts) = (Instant::now(), Counts::default());
-        let (reconciled, surveyed) = (None, None);
-        Self { catalogue, tree, saver, bounds, is_rewanted, reconciled, surveyed, reported, reported_counts }
+        let (reconciled, surveyed, has_no_hints) = (None, None, false);
+        Self {
+            catalogue,
+            tree,
+            saver,
+            bounds,
+            is_rewanted,
+            reconciled,
+            surveyed,
+            has_no_hints,
+            reported,
+            reported_counts,
+        }
     }
 
     /// Runs until `has_ended`; then it saves and reports once more.
@@ -64,8 +78,12 @@ impl Looker {
             }
             self.reconcile_if_due();
             self.catalogue.look_at_unsettled();
-            if let Err(error) = self.tree.wait(TICK, &mut self.catalogue) {
-                tracing::info!(%error, "cannot wait for hints about container logs");
+            let waited = self.tree.wait(TICK, &mut self.catalogue);
+            let is_news = !mem::replace(&mut self.has_no_hints, waited.is_err());
+            if let Err(error) = waited {
+                if is_news {
+                    tracing::info!(%error, "cannot wait for hints about container logs; they are looked for meanwhile");
+                }
                 thread::park_timeout(TICK);
             }
         }

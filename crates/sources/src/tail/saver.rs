@@ -38,7 +38,7 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
             line,
             offset,
             %reason,
-            advice = "look at the disk of --data-dir, and at the kernel's log",
+            advice = weir_engine::LOOK_AT_THE_DISK,
             "a checkpoint of container logs is damaged; some lines are read again"
         );
     }
@@ -133,7 +133,7 @@ impl Saver {
                 if !mem::replace(&mut self.is_unsaved, true) {
                     tracing::warn!(
                         %error,
-                        advice = "look at the disk of --data-dir, and at the kernel's log",
+                        advice = weir_engine::LOOK_AT_THE_DISK,
                         "cannot save checkpoints of container logs; trying again"
                     );
                 }

@@ -113,8 +113,8 @@ impl News {
             let containers = self.unnamed;
             tracing::warn!(
                 containers,
-                advice = "look at /logs on the admin port",
-                "more containers are stuck or read again; /logs on the admin port shows all"
+                advice = "look at /logs on the admin port, which shows all",
+                "more containers are stuck or read again"
             );
         }
     }

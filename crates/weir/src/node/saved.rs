@@ -38,7 +38,7 @@ impl Saved {
             Err(error) => {
                 tracing::warn!(
                     error,
-                    advice = "look at the disk of --data-dir, and at the kernel's log",
+                    advice = weir_engine::LOOK_AT_THE_DISK,
                     "cannot read the last good configuration"
                 );
                 None
@@ -61,7 +61,7 @@ impl Saved {
                 if let Ok(Err(error)) = written.await {
                     tracing::warn!(
                         %error,
-                        advice = "look at the disk of --data-dir, and at the kernel's log",
+                        advice = weir_engine::LOOK_AT_THE_DISK,
                         "cannot keep the configuration: a start without the API server needs it"
                     );
                 }

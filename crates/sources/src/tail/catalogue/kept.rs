@@ -31,7 +31,7 @@ impl Kept {
             tracing::error!(
                 containers = left_out,
                 advice = "give weir more --memory",
-                "there is no memory for how far container logs were read; they are read again: give weir more --memory"
+                "there is no memory for how far container logs were read; they are read again"
             );
         }
         kept
