@@ -75,7 +75,7 @@ else
     run fluentbit-backpressure logs-fluentbit -d "$seconds" -b true -r 5000 --settle 5m
     run fluentbit-rotation logs-fluentbit -d "$seconds" --scenario rotation --outage refused -r 40000
     run fluentbit-crash logs-fluentbit -d "$seconds" --scenario crash --kill-every 1s -r 20000
-    run metricagent metricagent -d "$seconds" --scrape-interval 2s --page-arg=--churn=10 --page-arg=--metrics=200 \
+    run metricagent metricagent -d "$seconds" --targets 10 --scrape-interval 2s --page-arg=--churn=10 --page-arg=--metrics=200 \
         --page-arg=--types=gauge,counter,histogram,summary --page-arg=--fault-503=10 --page-arg=--hang=2
     run metricagent-backpressure metricagent -d "$seconds" -b true --backpressure-percent 70 --scrape-interval 2s --settle 5m
     run metricagent-outage metricagent -d "$seconds" --scenario outage --scrape-interval 1s --page-arg=--metrics=200

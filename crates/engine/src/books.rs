@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
 use weir_plan::PipelineId;
 
 use crate::losses::Losses;
+use crate::seldom::Seldom;
 
 /// The code under which items are counted that a backend rejected from a request that it took.
 pub(crate) const PARTIAL_SUCCESS: &str = "partial_success";
@@ -144,14 +146,21 @@ impl BookFigures {
 /// The books of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Books {
+    pipeline: PipelineId,
     figures: Mutex<BookFigures>,
+    mismatch_reported: Mutex<Seldom>,
     losses: Losses,
 }
 
 impl Books {
     /// Of a pipeline.
     pub(crate) fn new(pipeline: &PipelineId) -> Self {
-        Self { figures: Mutex::default(), losses: Losses::new(pipeline.clone()) }
+        Self {
+            pipeline: pipeline.clone(),
+            figures: Mutex::default(),
+            mismatch_reported: Mutex::default(),
+            losses: Losses::new(pipeline.clone()),
+        }
     }
 
     /// For the log.
@@ -190,7 +199,7 @@ impl Books {
     /// Waiting items became ours to keep.
     pub(crate) fn keep(&self, items: u64) {
         let mut figures = self.lock();
-        figures.leave_waiting(items);
+        self.leave_waiting(&mut figures, items);
         figures.accepted += items;
         figures.pending += items;
     }
@@ -198,14 +207,14 @@ impl Books {
     /// Waiting items were given back to the client.
     pub(crate) fn withdraw(&self, items: u64) {
         let mut figures = self.lock();
-        figures.leave_waiting(items);
+        self.leave_waiting(&mut figures, items);
         figures.withdrawn += items;
     }
 
     /// Waiting items were finished before the client was answered.
     pub(crate) fn finish_waiting(&self, items: u64, fate: &Fate) {
         let mut figures = self.lock();
-        figures.leave_waiting(items);
+        self.leave_waiting(&mut figures, items);
         figures.accepted += items;
         self.enter(figures, items, fate);
     }
@@ -229,21 +238,21 @@ impl Books {
         let mut figures = self.lock();
         match figures.pending.checked_sub(items) {
             Some(rest) => figures.pending = rest,
-            None => figures.mismatch("more items finished than were pending"),
+            None => self.mismatch(&mut figures, "more items finished than were pending"),
         }
         self.enter(figures, items, fate);
     }
 
     /// An obligation vanished without a fate: a bug.
     pub(crate) fn lose_track(&self, what: &str) {
-        self.lock().mismatch(what);
+        self.mismatch(&mut self.lock(), what);
     }
 
     /// A consistent copy; checks the equation and logs when it does not hold.
     pub(crate) fn figures(&self) -> BookFigures {
         let mut figures = self.lock();
         if !figures.adds_up() {
-            figures.mismatch("accepted and recovered are not the sum of their parts");
+            self.mismatch(&mut figures, "accepted and recovered are not the sum of their parts");
         }
         figures.clone()
     }
@@ -255,19 +264,35 @@ impl Books {
         self.losses.note(items, fate);
     }
 
+    fn leave_waiting(&self, figures: &mut BookFigures, items: u64) {
+        match figures.waiting.checked_sub(items) {
+            Some(rest) => figures.waiting = rest,
+            None => self.mismatch(figures, "more items left than were waiting"),
+        }
+    }
+
+    fn mismatch(&self, figures: &mut BookFigures, what: &str) {
+        figures.mismatches += 1;
+        let due = self.mismatch_reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+        if let Some(left_out) = due {
+            let (pipeline, books) = (&self.pipeline, &*figures);
+            tracing::error!(
+                %pipeline,
+                what,
+                left_out,
+                ?books,
+                advice = "report it with this line and the log before it",
+                "books do not balance: this is a bug in weir"
+            );
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BookFigures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl BookFigures {
-    fn leave_waiting(&mut self, items: u64) {
-        match self.waiting.checked_sub(items) {
-            Some(rest) => self.waiting = rest,
-            None => self.mismatch("more items left than were waiting"),
-        }
-    }
-
     fn enter(&mut self, items: u64, fate: &Fate) {
         match fate {
             Fate::Delivered => self.delivered += items,
@@ -287,11 +312,6 @@ impl BookFigures {
                 self.rejected.insert(code.to_owned(), items);
             }
         }
-    }
-
-    fn mismatch(&mut self, what: &str) {
-        self.mismatches += 1;
-        tracing::error!(what, books = ?self, "books do not balance: this is a bug in weir, please report it");
     }
 }
 

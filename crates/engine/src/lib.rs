@@ -88,6 +88,7 @@ pub use inlet::{Added, Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, 
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
 pub use probes::Probes;
+pub use seldom::Seldom;
 pub use settings::Settings;
 pub use store::LOOK_AT_THE_DISK;
 

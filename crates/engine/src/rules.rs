@@ -152,7 +152,8 @@ impl Rules {
             |errors: Vec<weir_ottl::Error>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         let transforms = processing.transforms.iter().map(transform).collect::<Result<_, _>>().map_err(fail)?;
         let filters = processing.filters.iter().map(filter).collect::<Result<_, _>>().map_err(fail)?;
-        let delta = (processing.temporality == Temporality::Delta).then(|| Delta::new(memory, restore, unix_nanos));
+        let delta =
+            (processing.temporality == Temporality::Delta).then(|| Delta::new(&pipeline, memory, restore, unix_nanos));
         let reported = Mutex::default();
         Ok(Some(Self { pipeline, signal, transforms, filters, sections, delta, reported }))
     }
@@ -361,7 +362,7 @@ fn paid(body: Bytes, made: Option<Vec<u8>>, permit: Permit) -> Bytes {
 }
 
 impl Delta {
-    fn new(memory: Memory<'_>, restore: &dyn Fn() -> Option<Bytes>, unix_nanos: u64) -> Self {
+    fn new(pipeline: &PipelineId, memory: Memory<'_>, restore: &dyn Fn() -> Option<Bytes>, unix_nanos: u64) -> Self {
         if let Some(Self { converter, counts, series }) = memory.before {
             let series = Arc::clone(series);
             return Self { converter: Arc::clone(converter), counts: Arc::clone(counts), series };
@@ -372,6 +373,7 @@ impl Delta {
             restored
                 .inspect_err(|error| {
                     tracing::warn!(
+                        %pipeline,
                         %error,
                         advice = "nothing has to be done: each series begins with its next value",
                         "cannot use what was remembered of metric series; counting begins anew"

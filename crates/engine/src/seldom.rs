@@ -9,16 +9,21 @@ const EVERY: Duration = Duration::from_secs(30);
 
 /// Something that is worth a log line, but not each time.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom {
+pub struct Seldom {
     last: Option<Instant>,
     /// How often it was not worth a line since then.
     left_out: u64,
 }
 
 impl Seldom {
+    /// Nothing was said yet.
+    pub const fn new() -> Self {
+        Self { last: None, left_out: 0 }
+    }
+
     /// Whether it is worth a line now; if so, how often it happened without one since the last. It is not worth another
     /// one for a while then.
-    pub(crate) fn due(&mut self, now: Instant) -> Option<u64> {
+    pub fn due(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.duration_since(last) < EVERY) {
             self.left_out += 1;
             return None;

@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod chunks;
 mod codec;
 pub mod command;

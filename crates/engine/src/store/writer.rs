@@ -54,6 +54,7 @@ pub(crate) struct Writer {
     /// Written since the last sync (`fsync: interval`).
     unsynced: bool,
     failure_reported: Seldom,
+    too_large_reported: Seldom,
     untidiness_reported: Seldom,
 }
 
@@ -65,6 +66,7 @@ impl Writer {
             parts,
             unsynced: false,
             failure_reported: Seldom::default(),
+            too_large_reported: Seldom::default(),
             untidiness_reported: Seldom::default(),
         }
     }
@@ -165,11 +167,14 @@ impl Writer {
             }
             // This is no fault of the disk, and the entry is alone in its group.
             Err(error @ AppendError::TooLarge { .. }) => {
-                tracing::error!(
-                    %error,
-                    advice = "let the client send smaller requests",
-                    "cannot write a request to the journal; its client is asked to send it again"
-                );
+                if let Some(left_out) = self.too_large_reported.due(Instant::now()) {
+                    tracing::error!(
+                        %error,
+                        left_out,
+                        advice = "let the client send smaller requests",
+                        "cannot write a request to the journal; its client is asked to send it again"
+                    );
+                }
                 drafts.iter().for_each(Draft::withdraw);
             }
             Err(error) => {

@@ -21,7 +21,7 @@ use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
@@ -55,6 +55,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(10);
 /// Accepting rests this long when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two log lines that say so.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 /// Why the server cannot be set up.
 #[derive(Debug, Error)]
@@ -99,6 +101,7 @@ pub(super) async fn serve(
     });
     let (crowd, graceful) = (Crowd::new(MAX_CONNECTIONS), GracefulShutdown::new());
     tokio::pin!(stop);
+    let mut told: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -107,11 +110,14 @@ pub(super) async fn serve(
         let (stream, _) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(
-                    %error,
-                    advice = "look at the number of files that the process may have open (ulimit -n)",
-                    "cannot accept a connection to the webhooks"
-                );
+                if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
+                    told = Some(Instant::now());
+                    tracing::warn!(
+                        %error,
+                        advice = "look at the number of files that the process may have open (ulimit -n)",
+                        "cannot accept a connection to the webhooks; trying on, and said again after half a minute"
+                    );
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use super::Shared;
 use super::faults::Faults;
 use super::ledger::SinkReport;
+use crate::accept;
 
 /// Largest body of `POST /faults`.
 const BODY_LIMIT_BYTES: usize = 1 << 20;
@@ -28,8 +29,9 @@ const BODY_LIMIT_BYTES: usize = 1 << 20;
 /// Serves the control port until dropped.
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
+    let mut told = None;
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let stream = accept::next(&listener, &mut told).await;
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&shared), request));

@@ -14,12 +14,13 @@ use tokio::task::JoinSet;
 use super::Shared;
 use super::message::Transport;
 use super::service::export;
+use crate::accept;
 
 /// Flow-control windows: wide enough that the network, not the window, is the limit.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
-/// How long until a failed call is tried again: binding a port that is still taken, accepting without a free file.
+/// How long until a port is bound again that is still taken.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -37,7 +38,7 @@ pub(crate) async fn serve(mut listener: TcpListener, address: SocketAddr, shared
                     return;
                 }
             }
-            () = accept(&listener, &mut connections, &shared, transport) => (),
+            () = accept_all(&listener, &mut connections, &shared, transport) => (),
         }
         drop((connections, listener));
         let port = hold(address).await;
@@ -68,17 +69,11 @@ async fn hold(address: SocketAddr) -> TcpSocket {
     }
 }
 
-async fn accept(listener: &TcpListener, connections: &mut JoinSet<()>, shared: &Arc<Shared>, transport: Transport) {
+async fn accept_all(listener: &TcpListener, connections: &mut JoinSet<()>, shared: &Arc<Shared>, transport: Transport) {
+    let mut told = None;
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(serve_connection(stream, Arc::clone(shared), transport));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connection");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+        let stream = accept::next(listener, &mut told).await;
+        connections.spawn(serve_connection(stream, Arc::clone(shared), transport));
         while connections.try_join_next().is_some() {}
     }
 }

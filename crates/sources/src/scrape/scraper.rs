@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_engine::{Inlet, MemoryPart, Permit};
@@ -76,6 +78,8 @@ struct Shared {
     known_part: MemoryPart,
     pages_part: MemoryPart,
     targets_part: MemoryPart,
+    /// For work on pages: one for each processor.
+    turns: Arc<Semaphore>,
     board: TargetBoard,
     warnings: Warnings,
 }
@@ -119,6 +123,7 @@ impl Scraper {
             known_part,
             pages_part,
             targets_part,
+            turns: Arc::new(Semaphore::new(processors())),
             board,
             warnings: Warnings::default(),
         });
@@ -188,6 +193,11 @@ fn no_room(target: &Target) -> DroppedTarget {
     DroppedTarget { job: target.job().name().to_owned(), target: target.url().to_string(), reason: reason.to_owned() }
 }
 
+/// How many threads can work at once.
+fn processors() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
 /// How often targets of a job are scraped.
 fn interval_of(job: Job, intervals: CollectionIntervals) -> Duration {
     if job == Job::IstioProxies { intervals.istio } else { intervals.prometheus }
@@ -245,8 +255,11 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::oneshot;
     use tokio::time::sleep;
+    use weir_testkit::eventually;
 
     use super::*;
     use crate::inlet::tests::engine;
@@ -272,5 +285,47 @@ mod tests {
         end.send(()).unwrap();
         sleep(3 * HOUR).await;
         assert_eq!(board.all().len(), 1);
+    }
+
+    /// Answers each request with a page of one sample.
+    async fn serve(listener: TcpListener) -> std::io::Result<()> {
+        loop {
+            let (stream, _) = listener.accept().await?;
+            tokio::spawn(answer(BufReader::new(stream)));
+        }
+    }
+
+    async fn answer(mut stream: BufReader<TcpStream>) -> std::io::Result<()> {
+        let mut line = String::new();
+        while stream.read_line(&mut line).await? > 2 {
+            line.clear();
+        }
+        let page = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\na 1\n";
+        stream.write_all(page.as_bytes()).await
+    }
+
+    #[tokio::test]
+    async fn a_page_that_gets_no_turn_in_time_fails_and_the_next_one_may_get_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        let server = tokio::spawn(serve(listener));
+        let (engine, target) = (engine().await, Target::new(&url, Job::Static).unwrap());
+        let (nothing, board) = ((&Plan::default(), &Scrapables::default()), TargetBoard::default());
+        let mut scraper = Scraper::start(Settings::default(), nothing, engine.inlet(), board.clone()).unwrap();
+        board.set_targets(vec![(target.clone(), Vec::new())]);
+
+        let turns = Arc::clone(&scraper.shared.turns);
+        let busy = turns.acquire_many(u32::try_from(processors()).unwrap()).await.unwrap();
+        assert!(scraper.order(&target, Order::Scrape(Duration::from_secs(1))));
+        let result = || {
+            let all = board.all();
+            all.first().map(|(_, last)| last.failure.as_ref().map(|failure| failure.result))
+        };
+        eventually("it has no turn", async || result() == Some(Some("no_cpu"))).await;
+        drop(busy);
+        eventually("it has one", async || result() == Some(None)).await;
+        assert_eq!(turns.available_permits(), processors(), "turns are given back");
+        scraper.stop().await;
+        server.abort();
     }
 }

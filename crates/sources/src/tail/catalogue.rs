@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_engine::MemoryPart;
+use weir_engine::{MemoryPart, Seldom};
 
 use super::chain::Chain;
 use super::checkpoint::{Saved, encode_removal};
@@ -53,6 +53,8 @@ pub(super) struct Catalogue {
     unsettled: HashMap<ContainerName, Instant>,
     started: Instant,
     started_ms: u64,
+    failure_reported: Seldom,
+    memory_reported: Seldom,
 }
 
 impl Catalogue {
@@ -72,6 +74,8 @@ impl Catalogue {
             unsettled: HashMap::new(),
             started: Instant::now(),
             started_ms: unix_ms(),
+            failure_reported: Seldom::default(),
+            memory_reported: Seldom::default(),
         }
     }
 
@@ -139,11 +143,14 @@ impl Catalogue {
         self.shared.board.containers().remove(name);
         drop(container);
         if !self.kept.keep(saved) {
-            tracing::warn!(
-                container = %name,
-                advice = "give weir more --memory",
-                "there is no memory for how far its logs were read; they are read again"
-            );
+            if let Some(left_out) = self.memory_reported.due(tokio::time::Instant::now()) {
+                tracing::warn!(
+                    container = %name,
+                    left_out,
+                    advice = "give weir more --memory",
+                    "there is no memory for how far its logs were read; they are read again"
+                );
+            }
             self.lines.extend(encode_removal(name));
         }
     }
@@ -248,9 +255,12 @@ impl Audience for Catalogue {
     }
 
     fn gone(&mut self, name: &ContainerName) {
-        if self.untaken.remove(name) {
+        if self.untaken.remove(name)
+            && let Some(left_out) = self.memory_reported.due(tokio::time::Instant::now())
+        {
             tracing::error!(
                 container = %name,
+                left_out,
                 advice = "give weir more --memory",
                 "a container is gone before there was memory to read its logs"
             );
@@ -263,9 +273,11 @@ impl Audience for Catalogue {
     }
 
     fn failed(&mut self, path: &Path, error: &io::Error) {
+        let Some(left_out) = self.failure_reported.due(tokio::time::Instant::now()) else { return };
         tracing::warn!(
             path = %path.display(),
             %error,
+            left_out,
             advice = "look whether the directory is mounted, and who may read it",
             "cannot look for container logs"
         );

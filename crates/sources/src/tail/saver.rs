@@ -5,16 +5,21 @@ mod schedule;
 use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+use weir_engine::Seldom;
 
 use super::StartError;
 use super::catalogue::Catalogue;
-use super::checkpoint::{MAX_LINE, Replayed, Saved, encode, is_worn};
+use super::checkpoint::{Damage, MAX_LINE, Replayed, Saved, encode, is_worn};
 use super::checkpoint_file::{CheckpointFile, Error};
 use super::path::ContainerName;
 use super::status::unix_ms;
 use schedule::{Due, Schedule};
+
+/// Such a container is met each time that positions are saved.
+static TOO_LONG_REPORTED: Mutex<Seldom> = Mutex::new(Seldom::new());
 
 /// What an earlier process saved.
 pub(super) struct Opened {
@@ -32,14 +37,14 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     let (file, replayed) = CheckpointFile::open(state, &fresh).map_err(|error| StartError::State(error.to_string()))?;
     let Replayed { containers, damage, torn_tail, left_out, id: known, .. } = replayed;
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
-    for damage in damage {
-        let (line, offset, reason) = (damage.line, damage.offset, damage.reason);
+    if let Some(Damage { line, offset, reason }) = damage.first() {
         tracing::warn!(
             line,
             offset,
             %reason,
+            others = damage.len() - 1,
             advice = weir_engine::LOOK_AT_THE_DISK,
-            "a checkpoint of container logs is damaged; some lines are read again"
+            "checkpoints of container logs are damaged, this one first; some lines are read again"
         );
     }
     if left_out > 0 {
@@ -65,12 +70,16 @@ pub(super) fn checkpoint(saved: &Saved) -> Option<Vec<u8>> {
     if line.len() <= MAX_LINE {
         return Some(line);
     }
-    tracing::error!(
-        container = %saved.container,
-        files = saved.files.len(),
-        advice = "let the kubelet keep fewer of them (containerLogMaxFiles)",
-        "a container has more log files than its checkpoint can have; after a restart they are read again"
-    );
+    let due = TOO_LONG_REPORTED.lock().unwrap_or_else(PoisonError::into_inner).due(tokio::time::Instant::now());
+    if let Some(left_out) = due {
+        tracing::error!(
+            container = %saved.container,
+            files = saved.files.len(),
+            left_out,
+            advice = "let the kubelet keep fewer of them (containerLogMaxFiles)",
+            "a container has more log files than its checkpoint can have; after a restart they are read again"
+        );
+    }
     None
 }
 

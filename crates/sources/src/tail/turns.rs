@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
+use weir_engine::Seldom;
 
 use super::container::Container;
 use super::shared::Shared;
@@ -24,11 +25,19 @@ pub(super) struct Turns {
     active: HashMap<task::Id, Arc<Container>>,
     /// Resting containers, in the order in which they get up.
     resting: VecDeque<(Instant, Arc<Container>)>,
+    failure_reported: Seldom,
 }
 
 impl Turns {
     pub(super) fn new(shared: Arc<Shared>, ready: mpsc::UnboundedReceiver<Arc<Container>>) -> Self {
-        Self { shared, ready, turns: JoinSet::new(), active: HashMap::new(), resting: VecDeque::new() }
+        Self {
+            shared,
+            ready,
+            turns: JoinSet::new(),
+            active: HashMap::new(),
+            resting: VecDeque::new(),
+            failure_reported: Seldom::default(),
+        }
     }
 
     /// Runs until it is stopped; then it finishes the turns that are under way.
@@ -58,14 +67,9 @@ impl Turns {
     }
 
     fn end(&mut self, ended: Result<(task::Id, End), JoinError>) {
-        let (id, end) = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::error!(%error, "a turn of reading panicked: this is a bug in weir, please report it");
-                (error.id(), End::Again(PAUSE))
-            }
-        };
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(container) = self.active.remove(&id) else { return };
+        let end = ended.map_or_else(|error| self.failed(&container, &error), |(_, end)| end);
         match end {
             End::More => {
                 container.end_turn(true);
@@ -81,6 +85,19 @@ impl Turns {
                 self.rest(container, pause);
             }
         }
+    }
+
+    fn failed(&mut self, container: &Container, error: &JoinError) -> End {
+        if let Some(left_out) = self.failure_reported.due(Instant::now()) {
+            tracing::error!(
+                container = %container.name,
+                %error,
+                left_out,
+                advice = "report it with the log before it",
+                "a turn of reading panicked: this is a bug in weir"
+            );
+        }
+        End::Again(PAUSE)
     }
 
     fn rest(&mut self, container: Arc<Container>, pause: Duration) {

@@ -1,6 +1,7 @@
 //! Watches: each keeps one part of what was seen true.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -287,10 +288,12 @@ pub(super) fn one<T>(change: Change<T>) -> Option<T> {
 async fn apis(client: Client, world: Arc<World>) {
     let mut ticks = interval(DISCOVER_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut fails = false;
     loop {
         ticks.tick().await;
         match discover(&client).await {
             Ok(found) => {
+                fails = false;
                 let before = world.look(|seen| seen.apis);
                 if before != Some(found) {
                     tracing::info!(
@@ -302,11 +305,13 @@ async fn apis(client: Client, world: Arc<World>) {
                 }
             }
             Err(error) => {
-                tracing::warn!(
-                    %error,
-                    advice = "look whether the API server answers, and at the rights of this ServiceAccount",
-                    "cannot find out which APIs there are; trying on"
-                );
+                if !mem::replace(&mut fails, true) {
+                    tracing::warn!(
+                        %error,
+                        advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+                        "cannot find out which APIs there are; trying on"
+                    );
+                }
                 ticks.reset_after(RETRY.1);
             }
         }

@@ -20,12 +20,11 @@ use tokio::task::JoinSet;
 use super::args::{PageFaults, PageFormat};
 use super::page::Page;
 use super::report::TargetReport;
+use crate::accept;
 use crate::ids::IdSet;
 
 /// How much of a page is handed to a connection at once: less than it buffers before it waits for its client.
 const CHUNK_BYTES: usize = 128 << 10;
-/// How long until a failed accept is tried again.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// All targets.
 #[derive(Debug)]
@@ -125,16 +124,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Serves all targets until dropped.
 pub(super) async fn serve(listener: TcpListener, targets: Arc<Targets>) {
     let mut connections = JoinSet::new();
+    let mut told = None;
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(serve_connection(stream, Arc::clone(&targets)));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connection");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+        let stream = accept::next(&listener, &mut told).await;
+        connections.spawn(serve_connection(stream, Arc::clone(&targets)));
         while connections.try_join_next().is_some() {}
     }
 }

@@ -31,7 +31,7 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why scrapes fail that are not to be blamed on their targets.
-const NO_MEMORY: &str = "no_memory";
+const NOT_THEIRS: [&str; 2] = ["no_memory", "no_cpu"];
 
 /// One target, and what is known of its last page.
 pub(super) struct TargetTask {
@@ -64,6 +64,11 @@ enum ScrapeError {
          let the target expose fewer series"
     )]
     NoMemory(usize),
+    #[error(
+        "no processor had time for the page before the next one was due: give Weir more CPU, or scrape less often \
+         (spec.metric.prometheus.collectionInterval of the Telemetry object)"
+    )]
+    NoCpu,
     #[error("the page made its reader fail ({0}): this is a bug in weir")]
     Work(String),
 }
@@ -142,8 +147,8 @@ impl TargetTask {
         let Some(made) = made else { return };
         let (taken, failure, metrics) = match made {
             Ok((taken, metrics)) => (Some(taken), None, Some(metrics)),
-            // Its series are as they were: it is Weir that has no room.
-            Err(error) if error.result() == NO_MEMORY => (None, Some(error.into()), None),
+            // Its series are as they were: it is Weir that has no room, or no time.
+            Err(error) if NOT_THEIRS.contains(&error.result()) => (None, Some(error.into()), None),
             Err(error) => {
                 let markers = self.stale_markers(scraped, Instant::now() + LEAST_PATIENCE).await;
                 // Without memory for them, the next scrape may send them.
@@ -263,7 +268,8 @@ impl ScrapeError {
         match self {
             Self::Fetch(error) => error.result(),
             Self::Page(error) => error.result(),
-            Self::NoMemory(_) => NO_MEMORY,
+            Self::NoMemory(_) => "no_memory",
+            Self::NoCpu => "no_cpu",
             Self::Work(_) => "bug",
         }
     }

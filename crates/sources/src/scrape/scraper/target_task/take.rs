@@ -1,13 +1,15 @@
-//! From a page to a request, as far as there is memory (SCRAPE-2).
+//! From a page to a request, as far as there is memory (SCRAPE-2) and time.
 
 use std::mem;
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task;
+use tokio::time::{Instant, sleep, timeout_at};
 use weir_engine::Permit;
 
 use super::{ScrapeError, TargetTask, unless};
-use crate::inlet::{Made, reserve_beside};
+use crate::inlet::{Made, WORK_PAUSE};
 use crate::scrape::fetch::Fetched;
 use crate::scrape::inputs::{relabeling, requests};
 use crate::scrape::page::{LastPage, PageError, PageRules, Taken};
@@ -27,6 +29,10 @@ struct Page {
 /// How a page is taken. `None`: it is not.
 type Take = fn(&mut LastPage, &Page, &mut Vec<u8>) -> Result<Option<Taken>, PageError>;
 
+/// The right to work on a page. There are as many as processors, first come, first served: when more is scraped than they
+/// can take, some pages come too late for any work, and what is begun with others ends in time.
+type Turn = OwnedSemaphorePermit;
+
 impl TargetTask {
     /// Makes a request of a page, and remembers the page as far as there is room for that. Nothing is made when the target
     /// is not to be scraped any more.
@@ -35,9 +41,11 @@ impl TargetTask {
         let (target_labels, relabel) = (self.target.labels(), relabeling(&self.target));
         let rules = PageRules { sample_limit: SAMPLE_LIMIT, target_labels, relabel, ..PageRules::of(format) };
         let page = Arc::new(Page { body, rules, scraped, permit });
+        let Some(turn) = self.unless_ended(self.turn()).await.transpose()? else { return Ok(None) };
+        let mut turn = Some(turn);
         // Most pages are as they were, and need a small part of the memory that others need.
         if let Some(bytes) = self.last_page.work_if_same() {
-            let Some(work) = self.reserve(bytes, &page).await? else { return Ok(None) };
+            let Some(work) = self.reserve(bytes, &page, &mut turn).await? else { return Ok(None) };
             let take: Take = |last_page, page, out| last_page.take_same(&page.body, &page.rules, page.scraped, out);
             if let Some(made) = self.make(Arc::clone(&page), work, take).await? {
                 return Ok(Some(made));
@@ -45,19 +53,50 @@ impl TargetTask {
         }
         let measured = Arc::clone(&page);
         let bytes = self.with_last_page(move |last_page| last_page.work(&measured.body, &measured.rules)).await??;
-        let Some(work) = self.reserve(bytes, &page).await? else { return Ok(None) };
+        let Some(work) = self.reserve(bytes, &page, &mut turn).await? else { return Ok(None) };
         let take: Take = |last_page, page, out| last_page.take(&page.body, &page.rules, page.scraped, out).map(Some);
         self.make(page, work, take).await
     }
 
-    /// Memory for work that takes so much. Waits for it as long as there is time left to offer what is made, a quarter of the
-    /// interval. `None`: the target is not to be scraped any more.
-    async fn reserve(&self, bytes: usize, page: &Page) -> Result<Option<Permit>, ScrapeError> {
+    /// Until when work is waited for: as long as there is time left to offer what is made, a quarter of the interval.
+    fn latest(&self) -> Instant {
+        self.next.checked_sub(self.interval / 4).unwrap_or(self.next)
+    }
+
+    async fn turn(&self) -> Result<Turn, ScrapeError> {
+        let turns = Arc::clone(&self.shared.turns);
+        match timeout_at(self.latest(), turns.acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(ScrapeError::NoCpu),
+        }
+    }
+
+    /// Memory for work that takes so much. While there is none, others have the turn: they may need less. `None`: the target
+    /// is not to be scraped any more.
+    async fn reserve(&self, bytes: usize, page: &Page, turn: &mut Option<Turn>) -> Result<Option<Permit>, ScrapeError> {
         let bytes = self.target.job().copies().saturating_mul(bytes);
-        let until = self.next.checked_sub(self.interval / 4).unwrap_or(self.next);
-        let permit = reserve_beside(page.permit.bytes(), &self.shared.inlet, bytes, until);
-        let permit = unless(self.orders.clone(), Order::is_end, permit).await;
-        permit.map(|permit| permit.ok_or(ScrapeError::NoMemory(bytes))).transpose()
+        self.unless_ended(self.reserve_in_turn(bytes, page.permit.bytes(), turn)).await.transpose()
+    }
+
+    async fn reserve_in_turn(&self, bytes: usize, held: usize, turn: &mut Option<Turn>) -> Result<Permit, ScrapeError> {
+        let (inlet, latest) = (&self.shared.inlet, self.latest());
+        while held.saturating_add(bytes) <= inlet.memory() {
+            if let Some(permit) = inlet.reserve(bytes).await {
+                return Ok(permit);
+            }
+            *turn = None;
+            if Instant::now() + WORK_PAUSE >= latest {
+                break;
+            }
+            sleep(WORK_PAUSE).await;
+            *turn = Some(self.turn().await.map_err(|_| ScrapeError::NoMemory(bytes))?);
+        }
+        Err(ScrapeError::NoMemory(bytes))
+    }
+
+    /// `None`: the target is not to be scraped any more.
+    async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        unless(self.orders.clone(), Order::is_end, work).await
     }
 
     /// Takes a page, for which `work` pays, and remembers it.
