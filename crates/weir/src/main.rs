@@ -1,6 +1,6 @@
 //! The `weir` program: command line, logging, wiring. What is worth testing lives in the other crates.
 
-// But for one call of the allocator.
+// But for the allocator, and what is told the kernel of the program's text.
 #![deny(unsafe_code)]
 
 mod admin;
@@ -28,6 +28,7 @@ mod operator;
 mod own;
 mod page;
 mod preview;
+mod program_text;
 mod proxy;
 mod run;
 mod runtime_metrics;

@@ -21,6 +21,7 @@ use crate::allocator;
 use crate::cli::LogLevel;
 use crate::limits;
 use crate::logging;
+use crate::program_text;
 use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
@@ -194,6 +195,7 @@ pub(crate) fn run(args: OperatorArgs) -> anyhow::Result<ExitCode> {
 async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     tokio::spawn(allocator::tidy());
+    tokio::spawn(program_text::let_go_after_start());
     // Watches share connections, and there may be many.
     limits::raise_file_limit();
     let client = weir_kubernetes::client(args.kubeconfig.as_deref()).await?;

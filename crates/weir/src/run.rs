@@ -10,6 +10,7 @@ use crate::allocator;
 use crate::cli::{ProcessArgs, RunArgs};
 use crate::gateway::{self, End};
 use crate::host::Files;
+use crate::program_text;
 use crate::signals::Signals;
 
 /// Runs until SIGTERM or SIGINT.
@@ -34,6 +35,7 @@ pub(crate) fn block_on(
     let runtime = runtime(gateway::memory(process))?;
     let code = runtime.block_on(async {
         tokio::spawn(allocator::tidy());
+        tokio::spawn(program_text::let_go_after_start());
         work().await
     });
     // A disk or a name server that hangs does not keep the process alive.
