@@ -68,8 +68,12 @@ c000-d000 r-xp 00000000 00:00 0 [vdso]
             let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
             line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap()
         };
-        let before = mapped();
-        let_go().unwrap();
-        assert!(mapped() < before, "{} of {before} kB", mapped());
+        // Other tests use some of it meanwhile.
+        let is_less = || {
+            let before = mapped();
+            let_go().unwrap();
+            mapped() < before
+        };
+        assert!((0..100).any(|_| is_less()), "{} kB", mapped());
     }
 }
