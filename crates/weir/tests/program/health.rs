@@ -218,7 +218,8 @@ async fn a_backend_that_refuses_everything() {
         assert!(said["kept"]["items"].as_u64() > Some(0) && said["amounts"]["delivered"] == 0, "{said}");
         sink.set_faults(faults("{}"));
         becomes(&weir, "healthy").await;
-        passed_only(&weir, &["nothing_delivered", "all_dropped"]);
+        // The first look may see little, and the last ones both.
+        passed_only(&weir, &["nothing_delivered", "some_dropped", "all_dropped"]);
     }
 }
 
