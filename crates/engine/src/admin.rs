@@ -24,6 +24,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::budget::{Funds, Permit, Text};
@@ -39,6 +40,8 @@ const NO_MEMORY: &str = "the memory budget is used up; try again\n";
 const MOST_POSTED: usize = 64 * 1024;
 /// For a request to arrive and its answer to be read.
 const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of pages that [make documents](Page::makes_documents).
+static DOCUMENTS: Semaphore = Semaphore::const_new(1);
 /// Accepting rests this long after a failure.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -60,6 +63,12 @@ pub trait Page: fmt::Debug + Send + Sync {
 
     /// Whether everybody may see it, even at a port that wants a token: it has nothing of this process.
     fn is_public(&self) -> bool {
+        false
+    }
+
+    /// Whether it makes documents of telemetry, which may take hundreds of times the room of what they are made of, and which
+    /// nobody pays for. No two such pages are made at the same time in a process.
+    fn makes_documents(&self) -> bool {
         false
     }
 
@@ -186,6 +195,8 @@ impl Desk {
             Ok(body) => body,
             Err((status, text)) => return text_answer(status, text),
         };
+        // Once it is made, a page cannot be given up: a client that is hung up on makes no room for another.
+        let _alone = if route.page.makes_documents() { DOCUMENTS.acquire().await.ok() } else { None };
         let (path, query) = (head.uri.path(), head.uri.query());
         let asked = Asked { method: &head.method, body: &body, peer, path, query, view: &self.view };
         let show = || {

@@ -244,7 +244,7 @@ impl Inlet {
     }
 
     /// The same without waiting.
-    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Permit> {
+    pub fn try_reserve(&self, bytes: usize) -> Option<Permit> {
         self.intake.budget().try_take(bytes)
     }
 

@@ -138,11 +138,11 @@ impl Row {
     pub(crate) fn is_repeated(&self) -> bool {
         self.base.runs.len() > 1 || self.new.runs.len() > 1
     }
+}
 
-    /// Peers are there to compare with.
-    pub(crate) fn is_of_weir(&self) -> bool {
-        self.system == "weir" || self.system.starts_with("weir,")
-    }
+/// Peers are there to compare with.
+fn is_weir(system: &str) -> bool {
+    system == "weir" || system.starts_with("weir,")
 }
 
 /// With `--gate`, when it is closed. Whatever else goes wrong is 1.
@@ -159,7 +159,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let (base, new) = (runs::load(&base, &history)?, runs::load(&new, &history)?);
     let mut comparison = compare(&base, &new, f64::from(args.noise) / 100.0);
     comparison.gate = gate.map(|gate| {
-        let violations = gate.violations(&comparison.rows);
+        let violations = gate.violations(&comparison.rows, &measured(&base));
         GateResult { passed: violations.is_empty() && comparison.mismatches.is_empty(), violations }
     });
     let text = match args.format {
@@ -240,12 +240,37 @@ fn rows(wanted: &Subject, base: &[Run], new: &[Run], assumed_noise: f64) -> Vec<
             return None;
         }
         let ratio = ratio(&base, &new, assumed_noise);
+        let ratio = if figures::is_harm(figure) { ratio.without_noise() } else { ratio };
         let verdict = verdict(ratio, better);
         let (scenario, system) = wanted.clone();
         let figure = figure.to_owned();
         Some(Row { scenario, system, figure, base: Side::of(base), new: Side::of(new), ratio, verdict })
     };
     figures::all().filter_map(row).collect()
+}
+
+/// A figure of a system in a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub(crate) scenario: String,
+    pub(crate) system: String,
+    pub(crate) figure: &'static str,
+}
+
+/// All figures that these runs have.
+fn measured(runs: &[Run]) -> Vec<Measured> {
+    let mut measured = Vec::new();
+    for row in runs.iter().flat_map(|run| &run.rows) {
+        let (scenario, system) = subject(row);
+        let has = |figure: &str| row.get(figure).is_some_and(serde_json::Value::is_number);
+        for (figure, _) in figures::all().filter(|(figure, _)| has(figure)) {
+            let one = Measured { scenario: scenario.clone(), system: system.clone(), figure };
+            if !measured.contains(&one) {
+                measured.push(one);
+            }
+        }
+    }
+    measured
 }
 
 fn verdict(Ratio { low, high, .. }: Ratio, better: Better) -> Verdict {

@@ -14,7 +14,7 @@ use weir_plan::Signal;
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The same of work that is yet to be done. The inlet has let it wait for a moment already.
-pub(crate) const WORK_PAUSE: Duration = Duration::from_millis(50);
+const WORK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why pipelines do not have what was collected for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,6 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -15,7 +14,7 @@ use weir_sources::tail::{self, ContainerStatus};
 
 use crate::container_logs::DIRECTORY;
 use crate::data_dir;
-use crate::tables::{bytes, count, table, time};
+use crate::tables::{bytes, count, table, time, whole_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +93,7 @@ fn text(out: &mut impl Write, containers: &[ContainerStatus]) -> io::Result<()> 
         let ContainerStatus { namespace, pod, container: name, files, .. } = container;
         let age = match container.bytes_behind {
             0 => "-".to_owned(),
-            _ => time(Duration::from_secs_f64(container.seconds_behind).as_secs()),
+            _ => time(whole_seconds(container.seconds_behind)),
         };
         let known = if container.known { "yes" } else { "no" };
         let (behind, missing) = (bytes(container.bytes_behind), bytes(container.missing_bytes));

@@ -1,7 +1,7 @@
 //! Tables for people, and what stands in them.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Prints an empty line and rows in columns: the first to the left, the others to the right.
 pub(crate) fn table<const N: usize>(
@@ -87,6 +87,11 @@ pub(crate) fn bytes(bytes: u64) -> String {
 /// How long ago a time was, in the two largest units.
 pub(crate) fn age(written_ms: Option<u64>, now_ms: u64) -> String {
     written_ms.map_or_else(|| "-".to_owned(), |written_ms| time(now_ms.saturating_sub(written_ms) / 1000))
+}
+
+/// Whole seconds of what a process said. What is no time is none.
+pub(crate) fn whole_seconds(seconds: f64) -> u64 {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs()
 }
 
 /// A number of seconds, in the two largest units.

@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -12,7 +11,7 @@ use weir_loadtest::output::printed;
 
 use crate::admin::{Admin, URL};
 use crate::security;
-use crate::tables::{bytes, count, table, time};
+use crate::tables::{bytes, count, table, time, whole_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,7 +91,7 @@ fn text(out: &mut impl Write, page: &Value) -> io::Result<()> {
 
 /// How the kubelet is reached.
 fn reached(kubelet: &Value) -> String {
-    let ago = |what: &str| time(Duration::from_secs_f64(kubelet[what].as_f64().unwrap_or_default()).as_secs());
+    let ago = |what: &str| time(whole_seconds(kubelet[what].as_f64().unwrap_or_default()));
     let (state, asked, since) = (words(kubelet, "state"), ago("seconds_ago"), ago("since_seconds"));
     let error = kubelet["error"].as_str().map_or_else(String::new, |error| format!(": {error}"));
     format!("{state} for {since}, asked {asked} ago{error}")
@@ -112,7 +111,7 @@ fn row(target: &Value) -> [String; 9] {
     let shown = |what: &str| number(what).map_or_else(|| "-".to_owned(), |number| number.to_string());
     let seconds = |what: &str| target[what].as_f64();
     let took = seconds("took_seconds").map_or_else(|| "-".to_owned(), |seconds| format!("{:.0}ms", seconds * 1000.0));
-    let ago = seconds("seconds_ago").map_or_else(|| "-".to_owned(), |ago| time(Duration::from_secs_f64(ago).as_secs()));
+    let ago = seconds("seconds_ago").map_or_else(|| "-".to_owned(), |ago| time(whole_seconds(ago)));
     [
         words(target, "url"),
         words(target, "job"),

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
-use crate::tables::{bytes, cut, legible, table, time};
+use crate::tables::{bytes, cut, legible, table, time, whole_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -194,10 +194,10 @@ fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
             state: verdict.map_or_else(|| "-".to_owned(), |of| words(&of["state"])),
             message: message.map(str::to_owned),
             rates: [0, 1, 2].map(|of| sums[of].saturating_sub(old[of]) as f64 / seconds),
-            lost: sum(&books["dropped"]) + sum(&books["rejected"]),
+            lost: sum(&books["dropped"]).saturating_add(sum(&books["rejected"])),
             pending: number(&books["pending"]),
             pending_bytes: number(&pipeline["pending_bytes"]),
-            oldest_seconds: pipeline["oldest_seconds"].as_f64().map_or(0, |age| Duration::from_secs_f64(age).as_secs()),
+            oldest_seconds: pipeline["oldest_seconds"].as_f64().map_or(0, whole_seconds),
             pipeline: name,
         }
     };
@@ -236,7 +236,7 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], mut room: Room) -> io::
 fn heading(page: &Value) -> String {
     let memory = &page["memory"];
     let used = memory["parts"].as_array().into_iter().flatten().map(|part| number(&part["used_bytes"])).sum();
-    let uptime = page["uptime_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
+    let uptime = page["uptime_seconds"].as_f64().map_or(0, whole_seconds);
     format!(
         "weir {}, up {}, {}: {} of {} memory in use, {} on the disk, {} clients",
         words(&page["version"]),

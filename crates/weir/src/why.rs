@@ -14,7 +14,7 @@ use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
-use crate::tables::{bytes, legible, now_ms, time};
+use crate::tables::{bytes, legible, now_ms, time, whole_seconds};
 use crate::tap::{self, Line};
 
 const EXAMPLES: &str = "\
@@ -111,7 +111,7 @@ fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> s
     let backend = &pipeline["backend"];
     let said = backend["message"].as_str().filter(|message| !message.is_empty());
     if let Some(said) = said {
-        let lasts = backend["lasts_seconds"].as_f64().map_or(0, |seconds| Duration::from_secs_f64(seconds).as_secs());
+        let lasts = backend["lasts_seconds"].as_f64().map_or(0, whole_seconds);
         let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or_default());
         let said = format!("{code} {said}");
         writeln!(out, "  The backend is {state} for {}: {}", time(lasts), legible(said.trim_start()))?;
@@ -157,7 +157,7 @@ fn waiting(pipeline: &Value) -> String {
     if number(&books["pending"]) == 0 {
         return String::new();
     }
-    let oldest = pipeline["oldest_seconds"].as_f64().map_or(0, |age| Duration::from_secs_f64(age).as_secs());
+    let oldest = pipeline["oldest_seconds"].as_f64().map_or(0, whole_seconds);
     let on_disk = pipeline["backlog"]["items"].as_u64().unwrap_or_default();
     format!("{}, the oldest for {}; {on_disk} on the disk", bytes(number(&pipeline["pending_bytes"])), time(oldest))
 }

@@ -52,6 +52,14 @@ const FIGURES: [(&str, Better); 39] = [
     ("sinks_cpu_cores", Better::Neither),
 ];
 
+/// Of these, a single one is no noise: they are compared as they are, however they vary.
+const HARM: [&str; 7] = ["lost", "leaked", "deleted_unread", "damaged", "scrapes_lost", "scrapes_torn", "false_alarms"];
+
+/// Whether it counts harm.
+pub(crate) fn is_harm(name: &str) -> bool {
+    HARM.contains(&name)
+}
+
 /// All names.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, Better)> {
     FIGURES.into_iter()

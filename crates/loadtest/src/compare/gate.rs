@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, anyhow, ensure};
 use serde::Serialize;
 
-use super::Row;
 use super::figures;
+use super::{Measured, Row, is_weir};
 
 /// The rules of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,17 +71,25 @@ impl Gate {
         Ok(Self { file: file.to_owned(), rules })
     }
 
-    /// What of Weir's figures breaks a rule. A rule about something that was not measured is broken, too: nobody knows.
-    pub(crate) fn violations(&self, rows: &[Row]) -> Vec<Violation> {
-        self.rules.iter().flat_map(|rule| self.violations_of(rule, rows)).collect()
+    /// What of Weir's figures breaks a rule. A rule about something that was not measured is broken, too, and so is one about
+    /// what only the baseline has: nobody knows. `base`: all that was measured in the baseline.
+    pub(crate) fn violations(&self, rows: &[Row], base: &[Measured]) -> Vec<Violation> {
+        self.rules.iter().flat_map(|rule| self.violations_of(rule, rows, base)).collect()
     }
 
-    fn violations_of(&self, rule: &Rule, rows: &[Row]) -> Vec<Violation> {
-        let mut meant = rows.iter().filter(|row| rule.is_about(row)).peekable();
-        if meant.peek().is_none() {
-            return vec![self.unmeasured(rule)];
+    fn violations_of(&self, rule: &Rule, rows: &[Row], base: &[Measured]) -> Vec<Violation> {
+        let meant: Vec<&Row> =
+            rows.iter().filter(|row| rule.is_about(&row.scenario, &row.system, &row.figure)).collect();
+        let is_there = |of: &Measured| {
+            meant.iter().any(|row| row.scenario == of.scenario && row.system == of.system && row.figure == of.figure)
+        };
+        let gone = base.iter().filter(|of| rule.is_about(&of.scenario, &of.system, of.figure) && !is_there(of));
+        let gone: Vec<_> = gone.map(|of| self.unmeasured(rule, &of.scenario, &of.system, of.figure)).collect();
+        if meant.is_empty() && gone.is_empty() {
+            return vec![self.unmeasured(rule, &rule.scenario, "", &rule.figure)];
         }
-        meant.filter(|row| rule.is_broken_by(row)).map(|row| self.violation(rule, row)).collect()
+        let broken = meant.iter().filter(|row| rule.is_broken_by(row)).map(|row| self.violation(rule, row));
+        gone.into_iter().chain(broken).collect()
     }
 
     fn violation(&self, rule: &Rule, row: &Row) -> Violation {
@@ -111,15 +119,21 @@ impl Gate {
         }
     }
 
-    fn unmeasured(&self, rule: &Rule) -> Violation {
+    fn unmeasured(&self, rule: &Rule, scenario: &str, system: &str, figure: &str) -> Violation {
         let (place, bound) = (self.place(rule), rule.bound());
-        let Rule { scenario, figure, .. } = rule;
+        let text = if system.is_empty() {
+            format!("{place}: nothing was measured on both sides for \"{scenario} {figure} {bound}\"")
+        } else {
+            format!(
+                "{place}: {scenario}, {system}: {figure} was not measured beside the baseline's; allowed is {bound}"
+            )
+        };
         Violation {
-            text: format!("{place}: nothing was measured on both sides for \"{scenario} {figure} {bound}\""),
+            text,
             rule: place,
-            scenario: scenario.clone(),
-            system: String::new(),
-            figure: figure.clone(),
+            scenario: scenario.to_owned(),
+            system: system.to_owned(),
+            figure: figure.to_owned(),
             value: None,
             baseline: None,
             ratio: None,
@@ -153,8 +167,8 @@ impl Rule {
     }
 
     /// What peers do is no regression.
-    fn is_about(&self, row: &Row) -> bool {
-        row.is_of_weir() && matches(&self.scenario, &row.scenario) && matches(&self.figure, &row.figure)
+    fn is_about(&self, scenario: &str, system: &str, figure: &str) -> bool {
+        is_weir(system) && matches(&self.scenario, scenario) && matches(&self.figure, figure)
     }
 
     /// The ratio is beyond the bound, and so is the end of its noise that is nearest to it. One run of each has no noise that
@@ -203,7 +217,7 @@ mod tests {
 
     fn violations(rules: &str, rows: &[Row]) -> Vec<String> {
         let gate = Gate::parse("gate.txt", rules).unwrap();
-        gate.violations(rows).into_iter().map(|violation| violation.text).collect()
+        gate.violations(rows, &[]).into_iter().map(|violation| violation.text).collect()
     }
 
     const RULES: &str = "# comment\ntraces* accepted_per_s >= 0.9\n\n*  memory_mb_peak <= 1.1 # too\n* lost <= 1\n";
@@ -240,6 +254,20 @@ mod tests {
         let of_peer = Row { system: "otelcol".to_owned(), ..row("traces", "accepted_per_s", &[9.0], &[1.0]) };
         let texts = violations("traces accepted_per_s >= 0.9", &[of_peer]);
         assert!(texts.len() == 1 && texts[0].contains("nothing was measured"), "{texts:?}");
+    }
+
+    #[test]
+    fn what_only_the_baseline_has_is_a_violation() {
+        let gate = Gate::parse("gate.txt", "* lost <= 1\ntraces lost <= 1").unwrap();
+        let of = |scenario: &str, system: &str| Measured {
+            scenario: scenario.to_owned(),
+            system: system.to_owned(),
+            figure: "lost",
+        };
+        let base = [of("traces", "weir"), of("crash", "weir"), of("crash", "otelcol")];
+        let violations = gate.violations(&[row("traces", "lost", &[0.0], &[0.0])], &base);
+        let texts: Vec<_> = violations.into_iter().map(|violation| violation.text).collect();
+        assert_eq!(texts, ["gate.txt:1: crash, weir: lost was not measured beside the baseline's; allowed is <= 1"]);
     }
 
     #[test]

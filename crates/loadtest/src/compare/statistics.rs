@@ -15,6 +15,11 @@ impl Ratio {
     fn exact(value: f64) -> Self {
         Self { value, low: value, high: value }
     }
+
+    /// The same with nothing taken for noise.
+    pub(crate) fn without_noise(self) -> Self {
+        Self::exact(self.value)
+    }
 }
 
 /// How `new` stands to `base`; both have values. Where there is only one of each, the bounds are as far away as `assumed`

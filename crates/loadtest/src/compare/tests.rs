@@ -91,3 +91,19 @@ fn json_has_no_infinity() {
     assert_eq!((&row["figure"], &row["ratio"], &row["verdict"]), (&json!("lost"), &Value::Null, &json!("worse")));
     assert_eq!(row["new"], json!({"mean": 3.0, "runs": [3.0]}));
 }
+
+#[test]
+fn of_harm_nothing_is_noise() {
+    let lost = |count: u64| run(json!([{"system": "weir", "scenario": "crash", "lost": count, "refused": count}]));
+    let base = [lost(1), lost(1), lost(1)];
+    let new = [lost(1), lost(1), lost(1_000_000)];
+    let expected = [("lost", Verdict::Worse), ("refused", Verdict::Noise)];
+    assert_eq!(verdicts(&base, &new), expected.map(|(figure, verdict)| (figure.to_owned(), verdict)));
+}
+
+#[test]
+fn what_a_side_has_measured_is_known_by_its_numbers() {
+    let runs = [run(json!([{"system": "weir", "scenario": "crash", "lost": 0, "leaked": null}]))];
+    let names: Vec<_> = measured(&runs).iter().map(|one| one.figure).collect();
+    assert_eq!(names, ["lost"]);
+}

@@ -10,6 +10,7 @@ use weir_engine::taps::{Rehearsal, Taps};
 use weir_plan::{Filter, Pipeline, Processing, Signal, Transform};
 
 use super::json::{Refusal, document, show};
+use super::taps::TapsPage;
 use crate::page::Configurations;
 use crate::yaml;
 
@@ -17,6 +18,7 @@ use crate::yaml;
 #[derive(Debug)]
 pub(super) struct RehearsalPage {
     pub(super) taps: Taps,
+    pub(super) opened: TapsPage,
     pub(super) configurations: Configurations,
 }
 
@@ -71,13 +73,19 @@ impl RehearsalPage {
         })?;
         let pipeline = Pipeline { processing: changed.processing(), ..named };
         let rehearsal = self.taps.rehearse(&pipeline, &items)?;
-        Ok(show(body, &answer(&pipeline, &rehearsal, changed.redact)))
+        // What a tap hides, nobody sees in another way.
+        let redacts = changed.redact || self.opened.redacts(changed.tap);
+        Ok(show(body, &answer(&pipeline, &rehearsal, redacts)))
     }
 }
 
 impl Page for RehearsalPage {
     fn methods(&self) -> &'static [Method] {
         &[Method::POST]
+    }
+
+    fn makes_documents(&self) -> bool {
+        true
     }
 
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {

@@ -35,6 +35,10 @@ impl Page for SamplePage {
         &[Method::POST]
     }
 
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         match sample(asked.body) {
             Ok(sample) => show(body, &sample),

@@ -146,6 +146,11 @@ impl TapsPage {
         Ok(show(body, &Answer { state: state(&figures, &wish), last, ways, items }))
     }
 
+    /// Whether a tap hides what looks like a secret. One that is not known does.
+    pub(super) fn redacts(&self, tap: u64) -> bool {
+        self.wishes().get(&tap).is_none_or(|opened| opened.redact)
+    }
+
     fn wishes(&self) -> MutexGuard<'_, BTreeMap<u64, Opened>> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,6 +159,10 @@ impl TapsPage {
 impl Page for TapsPage {
     fn methods(&self) -> &'static [Method] {
         &[Method::GET, Method::HEAD, Method::POST, Method::DELETE]
+    }
+
+    fn makes_documents(&self) -> bool {
+        true
     }
 
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {

@@ -3,15 +3,19 @@
 use std::net::SocketAddr;
 use std::process::Stdio;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
 use weir_testkit::sink::sink;
 use weir_testkit::{eventually, in_time, payload};
 
-use crate::process::{Weir, command, manifest};
+use crate::process::{BESIDE, Weir, command, manifest};
 
 /// Removes the spans 2 and 4.
 const FILTER: &str =
@@ -252,6 +256,71 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
     send(&weir, 2, 1).await;
     eventually("it is seen", async || read(port, tap).await["matched"] == 11).await;
     assert!(caught(&read(port, tap).await).iter().all(|(_, way)| way != "removed"), "nothing was deployed");
+}
+
+#[tokio::test]
+async fn rules_show_no_secret_that_their_tap_hides() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    for hides in [true, false] {
+        let tap = open(port, &json!({"pipeline": "traces/shop", "redact": hides})).await;
+        send(&weir, 1, 1).await;
+        eventually("it is seen", async || read(port, tap).await["matched"] == 1).await;
+        let rules = json!({"pipeline": "traces/shop", "tap": tap, "redact": false,
+            "transform": [{"statements": ["set(span.attributes[\"note\"], \"password=s3cr3t\")"]}]});
+        let (status, answer) = post(port, "/api/preview", &rules).await;
+        assert_eq!((status, answer["changed"].to_string().contains("s3cr3t")), (200, !hides), "{answer}");
+    }
+}
+
+/// A request of 48 KB that is a document of some ten MB, by many clients at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_do_not_take_memory_together() {
+    const MEMORY: u64 = 64 << 20;
+    const CLIENTS: usize = 100;
+    // Lists of empty values, in the body of a log record.
+    let values = [0x0a, 4, 0x2a, 2, 0x0a, 0].repeat(7_900);
+    let request = [5, 5, 2, 2, 1].into_iter().fold(values, |inner, number| field(number, &inner));
+    let sample = json!({"signal": "logs", "otlp": STANDARD.encode(request)}).to_string();
+    let weir = Weir::start(&manifest("shop", sink("{}").await.grpc), &["--memory", "64MiB"]).await;
+    let port = admin(&weir);
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let sample = sample.clone();
+        // Whoever is too much is hung up on.
+        clients.spawn(async move { exchange_or_none(port, &sample).await });
+    }
+    let answers = clients.join_all().await;
+    assert!(answers.iter().flatten().any(|status| *status == 200), "{answers:?}");
+    let peak = weir.peak();
+    assert!(peak <= MEMORY + BESIDE, "{peak} bytes at the peak");
+}
+
+/// A field of a protobuf message that holds bytes.
+fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2];
+    let mut length = value.len();
+    while length > 0x7f {
+        field.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+        length >>= 7;
+    }
+    field.push(u8::try_from(length).unwrap());
+    field.extend_from_slice(value);
+    field
+}
+
+/// The status of the answer, if there is one.
+async fn exchange_or_none(port: SocketAddr, sample: &str) -> Option<u16> {
+    let mut stream = TcpStream::connect(port).await.ok()?;
+    let head = format!(
+        "POST /api/sample HTTP/1.1\r\nhost: localhost\r\ncontent-type: {JSON}\r\ncontent-length: {}\r\n\r\n{sample}",
+        sample.len()
+    );
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).await.ok()?;
+    line.split(' ').nth(1)?.parse().ok()
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ enum ScrapeError {
     )]
     NoMemory(usize),
     #[error(
-        "no processor had time for the page before the next one was due: give Weir more CPU, or scrape less often \
+        "no processor had time for the page early enough before the next one: give Weir more CPU, or scrape less often \
          (spec.metric.prometheus.collectionInterval of the Telemetry object)"
     )]
     NoCpu,

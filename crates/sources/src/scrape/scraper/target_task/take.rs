@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use weir_engine::Permit;
 
 use super::{ScrapeError, TargetTask, unless};
-use crate::inlet::{Made, WORK_PAUSE};
+use crate::inlet::{Made, reserve_beside};
 use crate::scrape::fetch::Fetched;
 use crate::scrape::inputs::{relabeling, requests};
 use crate::scrape::page::{LastPage, PageError, PageRules, Taken};
@@ -71,27 +71,20 @@ impl TargetTask {
         }
     }
 
-    /// Memory for work that takes so much. While there is none, others have the turn: they may need less. `None`: the target
+    /// Memory for work that takes so much. While it is waited for, others have the turn: they may need less. `None`: the target
     /// is not to be scraped any more.
     async fn reserve(&self, bytes: usize, page: &Page, turn: &mut Option<Turn>) -> Result<Option<Permit>, ScrapeError> {
         let bytes = self.target.job().copies().saturating_mul(bytes);
-        self.unless_ended(self.reserve_in_turn(bytes, page.permit.bytes(), turn)).await.transpose()
-    }
-
-    async fn reserve_in_turn(&self, bytes: usize, held: usize, turn: &mut Option<Turn>) -> Result<Permit, ScrapeError> {
-        let (inlet, latest) = (&self.shared.inlet, self.latest());
-        while held.saturating_add(bytes) <= inlet.memory() {
-            if let Some(permit) = inlet.reserve(bytes).await {
-                return Ok(permit);
-            }
-            *turn = None;
-            if Instant::now() + WORK_PAUSE >= latest {
-                break;
-            }
-            sleep(WORK_PAUSE).await;
-            *turn = Some(self.turn().await.map_err(|_| ScrapeError::NoMemory(bytes))?);
+        let (inlet, held) = (&self.shared.inlet, page.permit.bytes());
+        if let Some(permit) = inlet.try_reserve(bytes) {
+            return Ok(Some(permit));
         }
-        Err(ScrapeError::NoMemory(bytes))
+        *turn = None;
+        let permit = self.unless_ended(reserve_beside(held, inlet, bytes, self.latest())).await;
+        let Some(permit) = permit else { return Ok(None) };
+        let permit = permit.ok_or(ScrapeError::NoMemory(bytes))?;
+        *turn = self.unless_ended(self.turn()).await.transpose()?;
+        Ok(turn.is_some().then_some(permit))
     }
 
     /// `None`: the target is not to be scraped any more.
