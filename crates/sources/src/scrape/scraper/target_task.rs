@@ -281,7 +281,8 @@ impl From<ScrapeError> for Failure {
     }
 }
 
-/// The result of `work`, unless it is not wanted any more.
+/// The result of `work`, unless it is not wanted any more. After the last order, which nobody changes, what is wanted still
+/// is done.
 async fn unless<T>(
     mut orders: watch::Receiver<Order>,
     is_end: impl FnMut(&Order) -> bool,
@@ -290,6 +291,29 @@ async fn unless<T>(
     tokio::select! {
         biased;
         done = work => Some(done),
-        _ = orders.wait_for(is_end) => None,
+        Ok(_) = orders.wait_for(is_end) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// A target that leaves gets its last order, and whoever gave it is gone. A page that is in work is finished then:
+    /// otherwise it would be lost, and all that is known of its series with it.
+    #[tokio::test]
+    async fn work_goes_on_after_an_order_that_does_not_end_it() {
+        let (orders, seen) = watch::channel(Order::Scrape(PATIENCE));
+        let done = async || {
+            for _ in 0..10 {
+                yield_now().await;
+            }
+        };
+        orders.send_replace(Order::EndSeries);
+        drop(orders);
+        assert_eq!(unless(seen.clone(), |order| *order == Order::Stop, done()).await, Some(()));
+        assert_eq!(unless(seen, Order::is_end, done()).await, None);
     }
 }
