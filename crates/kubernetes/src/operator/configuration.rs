@@ -1,5 +1,6 @@
 //! The configuration of the nodes: the documents that a file would have, in one Secret.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -117,27 +118,31 @@ fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) ->
     let mut parts: Vec<_> = parts.collect();
     parts.sort_by_key(|part| part.is_old);
     let mut pipelines: Vec<&Value> = Vec::new();
-    let mut secrets: BTreeMap<(&str, &str), Value> = BTreeMap::new();
+    let mut secrets: BTreeMap<(&str, &str), Cow<'_, Value>> = BTreeMap::new();
     for part in parts {
         pipelines.push(&part.pipeline);
         for secret in &part.secrets {
             let id = (at(secret, "/metadata/namespace").unwrap_or_default(), name(secret));
             match secrets.get_mut(&id) {
                 Some(known) => merge(known, secret),
-                None => drop(secrets.insert(id, secret.clone())),
+                None => drop(secrets.insert(id, Cow::Borrowed(secret))),
             }
         }
     }
     pipelines.sort_by_key(|pipeline| (at(pipeline, "/kind").unwrap_or_default().to_owned(), name(pipeline).to_owned()));
-    let items: Vec<_> = telemetry.into_iter().chain(pipelines).chain(secrets.values()).collect();
+    let items: Vec<_> = telemetry.into_iter().chain(pipelines).chain(secrets.values().map(Cow::as_ref)).collect();
     let documents = items.len();
     let list = List { api_version: "v1", items, kind: "List" };
     (serde_json::to_string(&list).expect("documents are JSON"), documents)
 }
 
 /// What is known stays.
-fn merge(known: &mut Value, secret: &Value) {
-    let (Some(known), Some(more)) = (known["data"].as_object_mut(), secret["data"].as_object()) else { return };
+fn merge(known: &mut Cow<'_, Value>, secret: &Value) {
+    let Some(more) = secret["data"].as_object() else { return };
+    if more.keys().all(|key| known["data"].get(key).is_some()) {
+        return;
+    }
+    let Some(known) = known.to_mut()["data"].as_object_mut() else { return };
     for (key, value) in more {
         known.entry(key.clone()).or_insert_with(|| value.clone());
     }

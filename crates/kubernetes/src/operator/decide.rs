@@ -78,6 +78,24 @@ struct Candidate<'a> {
     port: Option<u16>,
 }
 
+/// A pipeline that was decided on. Its documents are where nodes get them from, and not kept: those of a thousand pipelines
+/// are as large as all their statuses.
+struct Decided<'a> {
+    id: &'a PipelineId,
+    object: &'a Value,
+    needs: Needs,
+    verdict: Option<Verdict>,
+    /// Whether nodes get it.
+    runs: bool,
+    port: Option<u16>,
+}
+
+impl<'a> From<Candidate<'a>> for Decided<'a> {
+    fn from(Candidate { id, object, needs, verdict, part, port }: Candidate<'a>) -> Self {
+        Self { id, object, needs, verdict, runs: part.is_some(), port }
+    }
+}
+
 /// Makes all decisions, each from what is given alone (OPERATOR-1).
 pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdicts, now: SystemTime) -> Decision {
     let overrides = Overrides::read(picture.overrides.as_deref());
@@ -104,16 +122,18 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
     let secrets: BTreeSet<_> =
         secrets.into_iter().chain(old.flat_map(|part| references::of(&part.pipeline).into_keys())).collect();
     let configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
-    let is_idle = candidates.iter().all(|candidate| candidate.part.is_none());
+    let decided: Vec<_> = candidates.into_iter().map(Decided::from).collect();
+    let is_idle = decided.iter().all(|decided| !decided.runs);
 
     // Half of what nodes have must not take its place. Where nothing is known of that, all Secrets are waited for.
     let is_half = previous.is_unknown() && secrets.iter().any(|secret| !picture.secrets.contains_key(secret));
+    drop(previous);
     let mut decision = Decision { is_idle, secrets, again: look_again, ..Decision::default() };
-    let layout = layout(picture, options, &candidates, &configuration);
+    let layout = layout(picture, options, &decided, &configuration);
     if !is_half {
-        decision.decide_on_nodes(picture, options, &candidates, (&configuration, &layout, &overrides), now);
+        decision.decide_on_nodes(picture, options, &decided, (&configuration, &layout, &overrides), now);
     }
-    decision.decide_on_statuses(picture, options, &candidates, (&telemetry, &layout, &overrides), now);
+    decision.decide_on_statuses(picture, options, &decided, (&telemetry, &layout, &overrides), now);
     let late = workload::look_again(picture, now);
     decision.again = decision.again.into_iter().chain(verdicts.next()).chain(late).min();
     decision.configuration = (!overrides.nodes_paused && !is_half).then_some(configuration);
@@ -283,14 +303,14 @@ fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mu
 }
 
 /// What all pipelines that run need together, and their signals.
-fn needs(candidates: &[Candidate<'_>]) -> (Needs, BTreeSet<Signal>) {
-    let running = || candidates.iter().filter(|candidate| candidate.part.is_some());
-    let needs = running().map(|candidate| candidate.needs).fold(Needs::default(), Needs::and);
-    (needs, running().map(|candidate| candidate.id.signal).collect())
+fn needs(decided: &[Decided<'_>]) -> (Needs, BTreeSet<Signal>) {
+    let running = || decided.iter().filter(|decided| decided.runs);
+    let needs = running().map(|decided| decided.needs).fold(Needs::default(), Needs::and);
+    (needs, running().map(|decided| decided.id.signal).collect())
 }
 
-fn layout(picture: &Picture, options: &Options, candidates: &[Candidate<'_>], configuration: &Configuration) -> Layout {
-    let (needs, signals) = needs(candidates);
+fn layout(picture: &Picture, options: &Options, decided: &[Decided<'_>], configuration: &Configuration) -> Layout {
+    let (needs, signals) = needs(decided);
     Layout::of(&options.scale, (needs, &signals), picture, &configuration.revision)
 }
 
@@ -300,7 +320,7 @@ impl Decision {
         &mut self,
         picture: &Picture,
         options: &Options,
-        candidates: &[Candidate<'_>],
+        decided: &[Decided<'_>],
         (configuration, layout, overrides): (&Configuration, &Layout, &Overrides),
         now: SystemTime,
     ) {
@@ -314,14 +334,14 @@ impl Decision {
             self.again = self.again.into_iter().chain([stay_until]).min();
             return;
         }
-        let running = || candidates.iter().filter(|candidate| candidate.part.is_some());
-        let (needs, signals) = needs(candidates);
+        let running = || decided.iter().filter(|decided| decided.runs);
+        let (needs, signals) = needs(decided);
         let nodes = Nodes {
             options,
             needs,
             signals,
             layout,
-            ports: running().filter_map(|candidate| candidate.port).collect(),
+            ports: running().filter_map(|decided| decided.port).collect(),
             istio: picture.apis.istio,
             coarse_kubelet_rights: picture.apis.coarse_kubelet_rights,
             owner: picture.telemetry.as_deref().filter(|telemetry| !is_being_deleted(telemetry)),
@@ -351,7 +371,7 @@ impl Decision {
         &mut self,
         picture: &Picture,
         options: &Options,
-        candidates: &[Candidate<'_>],
+        decided: &[Decided<'_>],
         (telemetry, layout, overrides): (&TelemetryOfNodes, &Layout, &Overrides),
         now: SystemTime,
     ) {
@@ -359,13 +379,13 @@ impl Decision {
             Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture, now))).collect();
         let is_written = !picture.refused.contains_key(&configuration::key(&options.namespace));
         let mut said = BTreeMap::new();
-        for candidate in candidates {
-            let Candidate { id, object, needs, verdict: Some(verdict), part, .. } = candidate else { continue };
+        for decided in decided {
+            let Decided { id, object, needs, verdict: Some(verdict), runs, .. } = decided else { continue };
             let agent = if id.signal == Signal::Logs { layout.log_agent } else { layout.metric_agent };
             let conditions = Standings {
                 signal: id.signal,
                 needs: *needs,
-                runs: part.is_some(),
+                runs: *runs,
                 is_right: verdict.runs,
                 is_written,
                 finding: verdict.finding.as_ref(),
@@ -391,10 +411,10 @@ impl Decision {
             for id in picture.pipelines.keys() {
                 said.entry(id.clone()).or_default();
             }
-            let undecided = candidates.iter().filter(|candidate| candidate.verdict.is_none());
+            let undecided = decided.iter().filter(|decided| decided.verdict.is_none());
             let components = Components {
                 pipelines: &said,
-                undecided: &undecided.map(|candidate| candidate.id.signal).collect(),
+                undecided: &undecided.map(|decided| decided.id.signal).collect(),
                 is_being_deleted: is_being_deleted(object),
                 problem: telemetry.problem.as_ref(),
             };

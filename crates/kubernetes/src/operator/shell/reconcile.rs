@@ -14,7 +14,7 @@ use super::secrets::Secrets;
 use super::world::{Seen, World};
 use crate::lease::Leadership;
 use crate::operator::configuration::{self, Configuration};
-use crate::operator::decide::{Decision, decide};
+use crate::operator::decide::{Decision, Status, decide};
 use crate::operator::leftovers;
 use crate::operator::manifests;
 use crate::operator::names;
@@ -355,18 +355,23 @@ impl Reconciler {
                 self.fail(&format!("finalizers of {object}"), &trouble);
             }
         }
-        let writer = &self.writer;
-        let writes = stream::iter(statuses).map(|status| async move { (writer.status(&status).await, status) });
-        let written: Vec<_> = writes.buffer_unordered(AT_ONCE).collect().await;
+        let (writer, world) = (&self.writer, &self.world);
+        let write = async |status: Status| {
+            let (object, result) = (status.object.clone(), writer.status(&status).await);
+            if result.is_ok() {
+                world.look(|seen| seen.set_status(status));
+            }
+            (object, result)
+        };
+        let written: Vec<_> = stream::iter(statuses).map(write).buffer_unordered(AT_ONCE).collect().await;
         let mut told = Vec::new();
-        for (result, status) in written {
+        for (object, result) in written {
             match result {
                 Ok(()) => {
                     self.count(true);
-                    self.world.look(|seen| seen.set_status(&status));
-                    told.push(status.object);
+                    told.push(object);
                 }
-                Err(trouble) => self.fail(&status.object.to_string(), &trouble),
+                Err(trouble) => self.fail(&object.to_string(), &trouble),
             }
         }
         for event in events.iter().filter(|event| told.contains(&event.about)) {
