@@ -16,7 +16,7 @@ else
     "$here/build.sh" kwok
 fi
 "$here/build.sh"
-"$root/tests/interop/setup.sh" python
+"$root/tests/interop/setup.sh" cluster
 if [[ -z "${WEIR:-}" ]]; then
     (cd "$root" && cargo build --release --locked -p weir)
     WEIR="${CARGO_TARGET_DIR:-$root/target}/release/weir"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ import pytest
 import client
 from backend import Backend, Item
 from cluster import Cluster, Refused, pack, wait_until
+from harness import monitoring
+from harness.process import Lab
+from harness.prometheus import Prometheus
 from processes import page
 from scenarios import GROUP, NAMESPACE
 
@@ -20,6 +24,10 @@ _DEPLOY = _ROOT / "deploy"
 _IMAGE = "registry.example.com/weir:0.1.0"
 _GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
 _SECRET_S = 5.0
+_TOLD_S = 40
+_OVER_S = 60
+# A rate of what happened never, and not each loss has happened here.
+_MAY_BE_EMPTY = {"weir_runtime_lost_data_points_total"}
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +95,51 @@ def test_everything_arrives_and_goes_where_a_secret_says(cluster: Cluster, backe
     assert _pods(cluster) == pods, "pods were restarted"
 
 
+def test_the_status_tells_of_a_backend_that_refuses(cluster: Cluster, backends: list[Backend]) -> None:
+    cluster.apply(_secret(backends[0]), _load())
+    flows = lambda: "FlowHealthy" in _reasons(cluster, "tracepipeline/short") and backends[0].items("traces")
+    wait_until(flows, "data flows", 90)
+    backends[0].refuses = 1.0
+    told = lambda: "GatewayAllTelemetryDataDropped" in _reasons(cluster, "tracepipeline/short")
+    wait_until(told, "the status says so", _TOLD_S)
+    [message] = [it["message"] for it in _conditions(cluster, "tracepipeline/short") if it["type"] == "TelemetryFlowHealthy"]
+    assert "spans" in message and "are kept" in message, message
+    backends[0].refuses = 0.0
+    wait_until(flows, "that is over", _OVER_S)
+
+
+@pytest.fixture
+def prometheus(cluster: Cluster, tmp_path: Path) -> Iterator[Prometheus]:
+    """Scrapes the operator and the node, and has the rules with times that a test can wait for."""
+    operators = cluster.get("pods", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")["items"]
+    nodes = enumerate(_pods(cluster).values())
+    others = {f"node-{number}": f"{address}:8888" for number, address in nodes}
+    lab = Lab(tmp_path)
+    rules = monitoring.write_scaled_rules(tmp_path / "rules.yaml")
+    yield Prometheus(lab, f"{operators[0]['status']['podIP']}:8080", "operator", others, rules)
+    lab.close()
+
+
+def test_dashboards_of_a_cluster_answer(prometheus: Prometheus) -> None:
+    """Those queries that only a cluster has answers to; the others are asked in tests/interop/test_monitoring.py."""
+    dashboards = [monitoring.load(path) for path in monitoring.DASHBOARDS]
+    ours, empty = monitoring.of_clusters(), {}
+    for dashboard in dashboards:
+        for query in monitoring.queries(dashboard):
+            if (names := monitoring.metrics_of(query.expression) & ours) and not names & _MAY_BE_EMPTY:
+                empty[query] = monitoring.substituted(query.expression, {"instance": ".*"})
+    assert len(empty) > 10, "the queries were not found"
+
+    def all_answer() -> bool:
+        for query in [query for query, expression in empty.items() if prometheus.query(expression)]:
+            del empty[query]
+        return not empty
+
+    wait_until(all_answer, f"all of {empty} answer", 30)
+    firing = {sample["metric"]["alertname"] for sample in prometheus.query('ALERTS{alertstate="firing"}')}
+    assert not {name for name in firing if re.match("WeirOperator|WeirNodes|WeirNobody|WeirWatch|WeirRuntime", name)}, firing
+
+
 def test_what_is_wrong_is_refused_or_said(cluster: Cluster) -> None:
     wrong = _pipeline("TracePipeline", transform=[{"statements": ["set(span.name"]}])
     with pytest.raises(Refused, match="transform"):
@@ -143,6 +196,13 @@ def _writer() -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+def _load() -> dict[str, object]:
+    send = ["load", "traces", f"--endpoint=telemetry-otlp.{NAMESPACE}:4317", "--rate=100", "--batch=10", "--items=1000000", "--retry"]
+    metadata = {"name": "load", "namespace": "default"}
+    spec = {"containers": [{"name": "main", "image": _IMAGE, "args": send}], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def _push_all(cluster: Cluster, pods: dict[str, str]) -> None:
     """One item of each signal, as if the writer had sent it."""
     writer = cluster.get("pod", "writer")["status"]["podIP"]
@@ -172,8 +232,11 @@ def _are_ready(cluster: Cluster) -> bool:
 
 
 def _reasons(cluster: Cluster, of: str) -> list[str]:
-    found = cluster.find(of) or {}
-    return [condition["reason"] for condition in found.get("status", {}).get("conditions", [])]
+    return [condition["reason"] for condition in _conditions(cluster, of)]
+
+
+def _conditions(cluster: Cluster, of: str) -> list[dict[str, str]]:
+    return (cluster.find(of) or {}).get("status", {}).get("conditions", [])
 
 
 def _pods(cluster: Cluster) -> dict[str, str]:

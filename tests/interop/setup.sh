@@ -92,8 +92,10 @@ set_up_program() { # PACKAGE DIRECTORY COMMAND...
     "$unpacked/usr/bin/$package" --version >/dev/null 2>&1 || fail "the unpacked $unpacked/usr/bin/$package does not run"
 }
 
-if [[ ${1:-} == python ]]; then
+# What tests of clusters need of these.
+if [[ ${1:-} == cluster ]]; then
     set_up_python
+    set_up_program prometheus prometheus prometheus
     exit
 fi
 command -v openssl >/dev/null || install_debian openssl || fail "cannot make test certificates: no 'openssl' in PATH; install openssl"

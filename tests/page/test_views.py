@@ -42,6 +42,8 @@ def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: P
     traffic = Traffic(scene.weir)
     page.open(scene.weir.admin)
     page.wait(lambda: keys(page) == ["traces/shop", "logs/shop"], "the sick one is first")
+    # That is told at once, and what to call it some seconds later.
+    page.wait_text("#summary", "2 pipelines, 1 with a trouble")
     words = "#pipelines tr.below"
     page.wait_text(words, "Connection refused")
     assert len(page.all(words)) == 1 and page.one(words).get_attribute("data-under") == "traces/shop"

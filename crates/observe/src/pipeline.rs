@@ -161,8 +161,10 @@ impl Pipeline {
         }
         let hold = self.rhythm.hold();
         let is_told = |at_last: &Option<Duration>| at_last.is_some_and(|last| at.since_start - last < hold);
-        let worst = self.true_at.iter().rposition(is_told).map(|index| (State::TROUBLES[index], is_true[index]));
-        self.conclude(worst, &now, look);
+        // Where nothing is delivered, whatever is wrong now is to be said, though worse was wrong before.
+        let is_idle = State::TROUBLES.iter().zip(is_true).any(|(state, is_true)| is_true && state.is_idle());
+        let with_truth = |index: usize| (State::TROUBLES[index], is_true[index] || is_idle);
+        self.conclude(self.true_at.iter().rposition(is_told).map(with_truth), &now, look);
     }
 
     /// Notes what happened since the last look.

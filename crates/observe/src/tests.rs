@@ -128,6 +128,20 @@ impl Case {
     }
 }
 
+/// Nothing is delivered all the time, at first for one reason and then for another.
+#[test]
+fn the_words_of_a_trouble_are_those_of_now() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    assert_eq!(case.again(IsRefused(1000), TOLD), State::AllDropped);
+    let before = case.trouble();
+    assert_eq!((before.words.as_str(), case.after(Waits(1000))), ("401: no", State::AllDropped));
+    let now = case.trouble();
+    assert_eq!((now.words.as_str(), now.since), ("connection refused", before.since));
+    assert_eq!(now.kept.items, before.kept.items + 1000);
+    assert_eq!(case.again(Waits(1000), OVER), State::NothingDelivered);
+}
+
 /// Each trouble after good times, and from the first moment; and its end.
 #[test]
 fn a_trouble_is_told_in_time_and_so_is_its_end() {

@@ -31,10 +31,13 @@ export function rates(line) {
 export function standing(line) {
   const told = state.health.get(line.pipeline);
   if (line.setup_failed) return { word: "cannot be set up", kind: "bad", message: "" };
-  if (!told || told.state === "healthy") return { word: "healthy", kind: "well", message: "" };
+  if (!told || told.state === "healthy") return waits(line) ? { word: `backend ${line.backend.state}`, kind: "warn", message: "" } : { word: "healthy", kind: "well", message: "" };
   const kind = ["all_dropped", "nothing_delivered"].includes(told.state) ? "bad" : "warn";
   return { word: told.state.replaceAll("_", " "), kind, message: told.message || "" };
 }
+
+// A trouble is told when it has lasted for some seconds. Until then the backend's last answer says that something waits.
+const waits = (line) => line.backend.state !== "ok" && line.books.pending > 0;
 
 // What is not well stands first.
 export const sickFirst = (lines) => [...lines].sort((one, other) => (standing(one).kind === "well") - (standing(other).kind === "well"));

@@ -150,6 +150,8 @@ impl Sums {
 struct Line {
     pipeline: String,
     state: String,
+    /// What the backend did last.
+    backend: String,
     message: Option<String>,
     /// Items a second.
     rates: [f64; 3],
@@ -161,22 +163,36 @@ struct Line {
 
 impl Line {
     fn as_json(&self) -> Value {
-        let Self { pipeline, state, message, rates, lost, pending, pending_bytes, oldest_seconds } = self;
+        let Self { pipeline, state, backend, message, rates, lost, pending, pending_bytes, oldest_seconds } = self;
         let [accepted, delivered, filtered] = rates.map(|rate| (rate * 10.0).round() / 10.0);
         json!({
-            "pipeline": pipeline, "state": state, "message": message, "accepted_per_second": accepted,
+            "pipeline": pipeline, "state": state, "backend": backend, "message": message, "accepted_per_second": accepted,
             "delivered_per_second": delivered, "filtered_per_second": filtered, "lost": lost, "pending": pending,
             "pending_bytes": pending_bytes, "oldest_seconds": oldest_seconds,
         })
     }
 
+    /// A trouble is told when it has lasted for some seconds. Until then the backend's last answer says that something waits.
+    fn waits(&self) -> bool {
+        self.backend != "ok" && self.pending > 0
+    }
+
+    fn is_well(&self) -> bool {
+        self.state == "healthy" && !self.waits()
+    }
+
+    fn word(&self) -> String {
+        let is_new = self.state == "healthy" && self.waits();
+        if is_new { format!("backend {}", self.backend) } else { self.state.clone() }
+    }
+
     fn row(&self) -> [String; 9] {
-        let Self { pipeline, state, rates: [accepted, delivered, filtered], lost, .. } = self;
+        let Self { pipeline, rates: [accepted, delivered, filtered], lost, .. } = self;
         let rate = |rate: &f64| if *rate == 0.0 { "-".to_owned() } else { format!("{rate:.0}") };
         let age = if self.pending == 0 { "-".to_owned() } else { time(self.oldest_seconds) };
         let [accepted, delivered, filtered] = [accepted, delivered, filtered].map(rate);
         let (pending, size) = (self.pending.to_string(), bytes(self.pending_bytes));
-        [pipeline.clone(), state.clone(), accepted, delivered, filtered, lost.to_string(), pending, size, age]
+        [pipeline.clone(), self.word(), accepted, delivered, filtered, lost.to_string(), pending, size, age]
     }
 }
 
@@ -192,6 +208,7 @@ fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
         let message = verdict.and_then(|of| of["message"].as_str());
         Line {
             state: verdict.map_or_else(|| "-".to_owned(), |of| words(&of["state"])),
+            backend: words(&pipeline["backend"]["state"]),
             message: message.map(str::to_owned),
             rates: [0, 1, 2].map(|of| sums[of].saturating_sub(old[of]) as f64 / seconds),
             lost: sum(&books["dropped"]).saturating_add(sum(&books["rejected"])),
@@ -202,7 +219,7 @@ fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
         }
     };
     let mut lines: Vec<_> = page["pipelines"].as_array().into_iter().flatten().map(line).collect();
-    lines.sort_by_key(|line| line.state == "healthy");
+    lines.sort_by_key(Line::is_well);
     lines
 }
 
@@ -259,18 +276,19 @@ mod tests {
 
     fn page(accepted: u64, delivered: u64) -> Value {
         let pipeline = |name: &str, pending: u64| {
-            json!({"pipeline": name, "pending_bytes": 2048, "oldest_seconds": 61.2, "books": {
+            let backend = if name == "traces/c" { "refused" } else { "ok" };
+            json!({"pipeline": name, "pending_bytes": 2048, "oldest_seconds": 61.2, "backend": {"state": backend}, "books": {
                 "accepted": accepted, "delivered": delivered, "filtered": {"filter": 5}, "dropped": {"overflow": 2},
                 "rejected": {"400": 1}, "pending": pending}})
         };
         json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1,
             "memory": {"total_bytes": 1024, "parts": [{"used_bytes": 512}]}, "journal": {"disk_bytes": 0},
-            "configuration": {"error": null}, "pipelines": [pipeline("traces/a", 0), pipeline("traces/b", 7)]})
+            "configuration": {"error": null}, "pipelines": [pipeline("traces/a", 0), pipeline("traces/b", 7), pipeline("traces/c", 7)]})
     }
 
     #[test]
     fn what_is_wrong_comes_first_and_is_explained() {
-        let health = json!([{"pipeline": "traces/a", "state": "healthy"},
+        let health = json!([{"pipeline": "traces/a", "state": "healthy"}, {"pipeline": "traces/c", "state": "healthy"},
             {"pipeline": "traces/b", "state": "nothing_delivered", "message": "Nothing was delivered."}]);
         let before = Sums::of(&page(0, 0));
         let now = Sums { at: before.at + Duration::from_secs(2), of: Sums::of(&page(200, 100)).of };
@@ -281,6 +299,7 @@ weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
 
 PIPELINE              STATE  IN/S  OUT/S  FILTERED/S  LOST  PENDING    BYTES  OLDEST
 traces/b  nothing_delivered   100     50           -     3        7  2.0 KiB   1m01s
+traces/c    backend refused   100     50           -     3        7  2.0 KiB   1m01s
 traces/a            healthy   100     50           -     3        0  2.0 KiB       -
 
 traces/b: Nothing was delivered.

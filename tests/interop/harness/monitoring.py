@@ -114,6 +114,11 @@ def documented() -> set[str]:
     }
 
 
+def of_clusters() -> set[str]:
+    """Names of metrics that only the operator, or a node of a cluster, has."""
+    return {name for name in documented() if re.match("weir_(operator|watch|cluster|runtime)_", name)}
+
+
 def queries_of_operations() -> list[str]:
     """Those that docs/operations.md looks for a loss with."""
     [block] = re.findall(r"```promql\n(.*?)```", (_ROOT / "docs" / "operations.md").read_text(), re.DOTALL)
