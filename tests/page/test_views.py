@@ -10,7 +10,7 @@ from harness.process import Lab
 from harness.weir import pipeline
 from scenes import FILTER, Scene, Sick, Traffic, send_spans, shop, span
 
-ROWS = "#pipelines tr[data-key]"
+ROWS = "#pipelines .list:not(#changes) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -55,6 +55,8 @@ def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: P
     page.click(words)
     page.wait_text("#detail", "traces/shop: nothing delivered")
     assert "Connection refused" in page.text("#detail")
+    changes = "#changes tbody tr:first-child"
+    page.wait(lambda: "traces/shop" in page.text(changes) and "healthy" in page.text(changes), "what changed is listed", 60)
     page.picture(pictures / "sick-pipelines.png")
     traffic.close()
     scene.weir.stop()

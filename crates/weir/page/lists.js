@@ -5,10 +5,12 @@ import { $, amount, bytes, counted, duration, element, settle } from "./dom.js";
 import { state, sum } from "./state.js";
 import { Table } from "./table.js";
 
-// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them.
-function list({ name, title, path, every, rows, words, table: options }) {
+// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `below` is another table
+// beneath, with the same and a head.
+function list({ name, title, path, every, rows, words, table: options, below }) {
   let answer = null;
   let table;
+  let other;
   return {
     name,
     title,
@@ -17,6 +19,9 @@ function list({ name, title, path, every, rows, words, table: options }) {
     begin() {
       table = new Table(options);
       $(name).append(element("p", { class: "words" }), table.root);
+      if (!below) return;
+      other = new Table({ isBeside: true, ...below.table });
+      $(name).append(element("h2", {}, below.head), other.root);
     },
     async look() {
       answer = await ask(path);
@@ -26,6 +31,7 @@ function list({ name, title, path, every, rows, words, table: options }) {
       const all = rows(answer);
       settle($(name).firstChild, words(answer, all));
       table.set(all);
+      other?.set(below.rows(answer));
     },
   };
 }
@@ -64,7 +70,7 @@ export const targets = list({
   words: (answer, rows) => {
     const down = rows.filter((row) => row.state === "down").length;
     const dropped = answer.dropped.length + (answer.dropped_not_shown || 0);
-    return `${counted(rows.length, "target is", "targets are")} scraped, ${down ? `${amount(down)} of them down` : "none is down"}${dropped ? `; relabeling drops ${amount(dropped)} more` : ""}.`;
+    return `${counted(rows.length, "target is", "targets are")} scraped, ${down ? `${amount(down)} of them down` : "none is down"}${dropped ? `; ${amount(dropped)} more are not` : ""}.`;
   },
   table: {
     caption: "Targets that are scraped",
@@ -83,6 +89,16 @@ export const targets = list({
       count("Samples", (row) => row.samples),
       count("Lost", (row) => row.lost_data_points),
     ],
+  },
+  below: {
+    head: "Not scraped, and why",
+    rows: (answer) => answer.dropped,
+    table: {
+      caption: "What was found, and is not scraped",
+      key: (row) => `${row.job} ${row.target}`,
+      none: "All that was found is scraped.",
+      columns: [text("Target", (row) => row.target), text("Job", (row) => row.job), text("Why", (row) => row.reason, { words: true })],
+    },
   },
 });
 

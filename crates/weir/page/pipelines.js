@@ -1,5 +1,6 @@
 // Every pipeline as a line, from where its data comes to where it goes, and the last hour of the one that is chosen.
 
+import { ask } from "./ask.js";
 import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
 import { from, lastWords, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
 import { Table } from "./table.js";
@@ -9,11 +10,18 @@ const HOUR_S = 3600;
 const SVG = "http://www.w3.org/2000/svg";
 
 let table;
+let changesTable;
 let goTo;
+// What began and ended, the oldest first.
+let changes = [];
 
 export const pipelines = {
   name: "pipelines",
   title: "Pipelines",
+  every: 5000,
+  async look() {
+    changes = await ask("health/changes");
+  },
   begin(go) {
     goTo = go;
     table = new Table({
@@ -23,6 +31,9 @@ export const pipelines = {
     $("pipelines").querySelector(".list").replaceWith(table.root);
     table.root.querySelector(".bar").append($("troubled").closest("label"));
     $("pipelines").querySelector(":scope > .bar").remove();
+    changesTable = new Table({ isBeside: true, caption: "What changed, the newest first", columns: CHANGES, key: (change) => `${change.at} ${change.pipeline}`, none: "All has been well since the start of the process." });
+    changesTable.root.id = "changes";
+    $("pipelines").append(element("h2", {}, "What changed"), changesTable.root);
     $("troubled").addEventListener("input", () => this.show());
     $("detail").addEventListener("click", (event) => {
       const { act } = event.target.dataset;
@@ -38,9 +49,20 @@ export const pipelines = {
   show() {
     const only = $("troubled").checked;
     table.set(sickFirst(state.now.pipelines).filter((line) => !only || standing(line).kind !== "well" || lost(line.books) > 0));
+    changesTable.set([...changes].reverse());
     showDetail();
   },
 };
+
+const words = (of) => of.replaceAll("_", " ");
+
+const CHANGES = [
+  { head: "When", of: (change) => change.at },
+  { head: "Pipeline", of: (change) => change.pipeline },
+  { head: "Was", of: (change) => words(change.before) },
+  { head: "Is", of: (change) => words(change.state), kind: (change) => (change.state === "healthy" ? "well" : "bad") },
+  { head: "What was said", of: (change) => change.message || "", words: true },
+];
 
 const gone = (line) => lost(line.books);
 const backendKind = (line) => (line.backend.state === "ok" ? null : "bad");

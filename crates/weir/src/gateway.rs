@@ -29,7 +29,7 @@ use crate::cli::ProcessArgs;
 use crate::container_logs::LogAgent;
 use crate::data_dir::DataDir;
 use crate::handover::{self, Predecessor, Successor};
-use crate::health::{self, HealthOfPipelines, Verdicts};
+use crate::health::{self, ChangesOfPipelines, HealthOfPipelines, Verdicts};
 use crate::host::{self, Host, News, Place, Reading};
 use crate::limits;
 use crate::page::{self, Configurations, Past};
@@ -138,6 +138,7 @@ impl<H: Host> Gateway<H> {
         settings.pages = host.pages(&verdicts);
         settings.pages.extend(page::routes(&verdicts, &past));
         settings.health_pages.push(Route::new("/health/pipelines", HealthOfPipelines::of(&verdicts)));
+        settings.health_pages.push(Route::new("/health/changes", ChangesOfPipelines::of(&verdicts)));
         let board = Board::default();
         let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
         log_agent.read_own(host.reads_own());

@@ -1,9 +1,9 @@
 //! How data flows: looks at the engine's figures again and again, logs what changes, and keeps what is known for pages.
 //! What is a trouble is decided in `weir-observe`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -13,24 +13,41 @@ use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{BackendFigures, BackendState, PipelineFigures, Snapshot, View};
 use weir_observe::{
-    Backend, Change, Clients, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, Trouble, Verdict, Waiting,
-    message, when,
+    Backend, Change, Clients, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, Verdict,
+    Waiting, message, when,
 };
 use weir_plan::{PipelineId, Signal};
 
+/// Changes that are remembered. Each takes as much as its words, a kilobyte at most.
+const MOST_CHANGES: usize = 100;
+
 /// What is known of all pipelines. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Verdicts(Arc<Mutex<BTreeMap<PipelineId, Verdict>>>);
+pub(crate) struct Verdicts(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    now: BTreeMap<PipelineId, Verdict>,
+    /// What changed and when, in seconds since the Unix epoch; the oldest first.
+    changes: VecDeque<(u64, Change)>,
+}
 
 impl Verdicts {
     /// What is known of one. All is well as long as nothing is known.
     pub(crate) fn of(&self, pipeline: &PipelineId) -> Verdict {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(pipeline).cloned().unwrap_or_default()
+        self.lock().now.get(pipeline).cloned().unwrap_or_default()
     }
 
-    fn set(&self, monitor: &Monitor) {
-        let verdicts = monitor.verdicts().map(|(id, verdict)| (id.clone(), verdict.clone())).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = verdicts;
+    fn set(&self, monitor: &Monitor, at: u64, changes: Vec<Change>) {
+        let mut known = self.lock();
+        known.now = monitor.verdicts().map(|(id, verdict)| (id.clone(), verdict.clone())).collect();
+        known.changes.extend(changes.into_iter().map(|change| (at, change)));
+        let excess = known.changes.len().saturating_sub(MOST_CHANGES);
+        known.changes.drain(..excess);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -49,7 +66,7 @@ pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHand
             let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let changes = monitor.look(Moment { since_start: start.elapsed(), unix_seconds }, &looks);
             changes.iter().for_each(say);
-            verdicts.set(&monitor);
+            verdicts.set(&monitor, unix_seconds, changes);
         }
     })
 }
@@ -173,9 +190,9 @@ struct TroubleShown<'a> {
 
 impl Page for HealthOfPipelines {
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        let verdicts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let mut json = serde_json::Serializer::pretty(&mut *body);
-        serde::Serializer::collect_seq(&mut json, verdicts.iter().map(shows)).ok()?;
+        serde::Serializer::collect_seq(&mut json, known.now.iter().map(shows)).ok()?;
         body.write_all(b"\n").ok()?;
         Some(Shown::JSON)
     }
@@ -194,5 +211,42 @@ fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
         state: verdict.state().as_str(),
         roles: verdict.roles,
         trouble: verdict.trouble.as_deref().map(shown),
+    }
+}
+
+/// `/health/changes`: what the log said of pipelines, since the start of the process.
+#[derive(Debug)]
+pub(crate) struct ChangesOfPipelines(Verdicts);
+
+impl ChangesOfPipelines {
+    pub(crate) fn of(verdicts: &Verdicts) -> Self {
+        Self(verdicts.clone())
+    }
+}
+
+#[derive(Serialize)]
+struct ChangeShown {
+    at: String,
+    pipeline: String,
+    before: &'static str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+}
+
+impl Page for ChangesOfPipelines {
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        let known = self.0.lock();
+        let shown = known.changes.iter().map(|(at, Change { pipeline, before, trouble })| ChangeShown {
+            at: when(*at),
+            pipeline: pipeline.to_string(),
+            before: before.as_str(),
+            state: trouble.as_ref().map_or(State::Healthy, |trouble| trouble.state).as_str(),
+            message: trouble.as_ref().map(|trouble| message(trouble, items_of(pipeline.signal))).unwrap_or_default(),
+        });
+        let mut json = serde_json::Serializer::pretty(&mut *body);
+        serde::Serializer::collect_seq(&mut json, shown).ok()?;
+        body.write_all(b"\n").ok()?;
+        Some(Shown::JSON)
     }
 }

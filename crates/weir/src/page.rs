@@ -21,7 +21,7 @@ use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Route, Shown};
 use weir_engine::settings::Onlookers;
 
-use crate::health::{HealthOfPipelines, Verdicts};
+use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
 pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
@@ -61,6 +61,7 @@ pub(crate) fn routes(verdicts: &Verdicts, past: &Past) -> Vec<Route> {
         Route::new("/api/now", Now),
         Route::new("/api/history", past.clone()),
         Route::new("/health/pipelines", HealthOfPipelines::of(verdicts)),
+        Route::new("/health/changes", ChangesOfPipelines::of(verdicts)),
     ];
     let files =
         FILES.iter().rev().map(|(path, content_type, content)| Route::new(path, File { path, content_type, content }));

@@ -74,6 +74,11 @@ async fn said(weir: &Weir) -> Value {
     page.get(0).cloned().unwrap_or_default()
 }
 
+/// What changed, the oldest first.
+async fn changes(weir: &Weir) -> Vec<Value> {
+    serde_json::from_str(&http::get(weir.health, "/health/changes").await.text()).unwrap()
+}
+
 async fn becomes(weir: &Weir, state: &str) -> Value {
     let mut last = Value::Null;
     eventually(&format!("it is {state}"), async || {
@@ -134,6 +139,10 @@ async fn refuses_some(signal: Signal, weir: &Weir, sink: &Sink) -> Value {
     becomes(weir, "healthy").await;
     assert_eq!(weir.all_logged("data flows again").len(), 1);
     passed_only(weir, &["some_dropped"]);
+    let changes = changes(weir).await;
+    let states: Vec<_> = changes.iter().map(|change| [change["before"].clone(), change["state"].clone()]).collect();
+    assert_eq!(json!(states), json!([["healthy", "some_dropped"], ["some_dropped", "healthy"]]));
+    assert!(changes[0]["message"].as_str().unwrap().contains("refuses") && changes[1].get("message").is_none());
     said
 }
 
