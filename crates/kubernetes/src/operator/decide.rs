@@ -55,11 +55,17 @@ pub(crate) struct Decision {
     pub(crate) overrides: Overrides,
 }
 
-/// A status to write.
+/// A status to write. It is kept as text: as values, those of a thousand pipelines take four times the room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) object: ObjectKey,
-    pub(crate) status: Value,
+    text: String,
+}
+
+impl Status {
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
 }
 
 /// Kinds of what gives rights to pods.
@@ -464,7 +470,7 @@ impl Decision {
             return;
         }
         self.events.extend(condition::events(&key, object, conditions));
-        self.statuses.push(Status { object: key, status });
+        self.statuses.push(Status { object: key, text: status.to_string() });
     }
 }
 

@@ -146,7 +146,7 @@ impl Cluster {
             for object in pipelines.filter(|object| {
                 super::object::name(object) == status.object.name && object["kind"] == status.object.kind
             }) {
-                Arc::make_mut(object)["status"] = status.status.clone();
+                Arc::make_mut(object)["status"] = status.value();
             }
         }
         decision
@@ -156,7 +156,8 @@ impl Cluster {
 /// A condition of an object as it would be written: status, reason and message.
 fn condition(decision: &Decision, name: &str, kind: &str) -> (String, String, String) {
     let status = decision.statuses.iter().find(|status| status.object.name == name).expect("no status for it");
-    let conditions = status.status["conditions"].as_array().unwrap();
+    let status = status.value();
+    let conditions = status["conditions"].as_array().unwrap();
     let found = conditions.iter().find(|condition| condition["type"] == kind);
     let found = found.unwrap_or_else(|| panic!("{name} has no {kind}: {conditions:?}"));
     let part = |path| text(found, path).unwrap_or_default().to_owned();

@@ -140,8 +140,8 @@ impl Writer {
 
     /// Writes a status. An object that is gone has none.
     pub(super) async fn status(&self, status: &Status) -> Result<(), Trouble> {
-        let Status { object, status } = status;
-        let patch = Patch::Merge(json!({ "status": status }));
+        let object = &status.object;
+        let patch = Patch::Merge(json!({ "status": status.value() }));
         let manager = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let written = self.write(api_of(&self.client, object).patch_status(&object.name, &manager, &patch)).await;
         absent_is_fine(written.map(drop))

@@ -357,11 +357,11 @@ impl Reconciler {
         }
         let (writer, world) = (&self.writer, &self.world);
         let write = async |status: Status| {
-            let (object, result) = (status.object.clone(), writer.status(&status).await);
+            let result = writer.status(&status).await;
             if result.is_ok() {
-                world.look(|seen| seen.set_status(status));
+                world.look(|seen| seen.set_status(&status));
             }
-            (object, result)
+            (status.object, result)
         };
         let written: Vec<_> = stream::iter(statuses).map(write).buffer_unordered(AT_ONCE).collect().await;
         let mut told = Vec::new();

@@ -110,13 +110,13 @@ impl Seen {
     }
 
     /// Takes a status that was written: the watch tells it a little later.
-    pub(super) fn set_status(&mut self, written: Status) {
-        let Status { object, status } = written;
+    pub(super) fn set_status(&mut self, written: &Status) {
+        let object = &written.object;
         let is_it = |found: &Arc<Value>| name(found) == object.name && text(found, "/kind") == Some(object.kind);
         let found = self.pipelines.values_mut().chain(&mut self.telemetry).find(|found| is_it(found));
         let Some(Value::Object(fields)) = found.map(Arc::make_mut) else { return };
         let known = fields.entry("status").or_insert_with(|| Value::Object(Map::new()));
-        let (Some(known), Value::Object(status)) = (known.as_object_mut(), status) else { return };
+        let (Some(known), Value::Object(status)) = (known.as_object_mut(), written.value()) else { return };
         known.extend(status);
         known.retain(|_, value| !value.is_null());
     }

@@ -325,13 +325,13 @@ fn conditions_tell_of_the_workload_that_does_the_work() {
     let decision = cluster.decide();
     assert_eq!(brief(&decision, "shop", "GatewayHealthy"), "True GatewayReady");
     let of_metrics = decision.statuses.iter().find(|status| status.object.kind == "MetricPipeline").unwrap();
-    assert!(of_metrics.status.to_string().contains("AgentNotReady"), "there is no metric agent yet");
+    assert!(of_metrics.value().to_string().contains("AgentNotReady"), "there is no metric agent yet");
     let of_logs = decision.statuses.iter().find(|status| status.object.kind == "LogPipeline").unwrap();
-    assert!(of_logs.status.to_string().contains("Log Agent DaemonSet is ready"));
+    assert!(of_logs.value().to_string().contains("Log Agent DaemonSet is ready"));
     cluster.options.scale = of(Some(replicas(true)), true);
     only(&mut cluster, Workload::Stateful, &["gateway"]);
     let decision = cluster.decide();
-    assert!(json!(decision.statuses[0].status).to_string().contains("OTLP Gateway StatefulSet is ready"));
+    assert!(decision.statuses[0].value().to_string().contains("OTLP Gateway StatefulSet is ready"));
 }
 
 /// What replicas were made from is not in the options any more: they stay as they are, with their volumes.

@@ -122,7 +122,7 @@ fn what_follows_from_a_pipeline_that_is_not_configured() {
     }
     let conditions = |name: &str| {
         let status = decision.statuses.iter().find(|status| status.object.name == name).unwrap();
-        status.status["conditions"].as_array().unwrap().clone()
+        status.value()["conditions"].as_array().unwrap().clone()
     };
     assert!(conditions("good").iter().all(|condition| condition["observedGeneration"] == 3));
     assert!(conditions("good").iter().all(|condition| condition["lastTransitionTime"] == "2026-09-21T14:13:20Z"));
@@ -217,7 +217,7 @@ fn transitions_keep_their_time_while_the_status_is_the_same() {
     cluster.picture.workloads.insert(Workload::Node, WorkloadStatus { updated: 1, ..settled(2) });
     cluster.now += Duration::from_secs(60);
     let decision = cluster.settle();
-    let conditions = &decision.statuses[0].status["conditions"];
+    let conditions = &decision.statuses[0].value()["conditions"];
     assert_eq!(conditions[1]["reason"], "RolloutInProgress");
     assert_eq!(conditions[1]["lastTransitionTime"], "2026-09-21T14:13:20Z", "it was met before");
     let reasons: Vec<_> = decision.events.iter().map(|event| (event.action, event.reason, event.is_warning)).collect();
@@ -225,7 +225,7 @@ fn transitions_keep_their_time_while_the_status_is_the_same() {
 
     cluster.picture.workloads.clear();
     cluster.now += Duration::from_secs(60);
-    let conditions = &cluster.settle().statuses[0].status["conditions"];
+    let conditions = &cluster.settle().statuses[0].value()["conditions"];
     assert_eq!(conditions[1]["reason"], "GatewayNotReady");
     assert_eq!(conditions[1]["lastTransitionTime"], "2026-09-21T14:15:20Z");
 }
@@ -256,7 +256,7 @@ fn conditions_depend_on_the_kind_and_its_inputs() {
     for (signal, spec, expected) in cases {
         let mut cluster = Cluster::new();
         let decision = cluster.pipeline(signal, "one", spec.clone()).decide();
-        let status = &decision.statuses[0].status;
+        let status = &decision.statuses[0].value();
         let of = |kind: &str| {
             let found = status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == kind);
             found.map_or("-".to_owned(), |it| {
@@ -426,7 +426,7 @@ fn with_a_limit_the_oldest_run() {
     assert_eq!(configured(&decision), ["a", "b", "c"], "the limit is that of a kind");
     let of_trace =
         decision.statuses.iter().find(|status| status.object.kind == "TracePipeline" && status.object.name == "a");
-    assert_eq!(of_trace.unwrap().status["conditions"][0]["reason"], "MaxPipelinesExceeded");
+    assert_eq!(of_trace.unwrap().value()["conditions"][0]["reason"], "MaxPipelinesExceeded");
     cluster.picture.pipelines.remove(&PipelineId::new(Signal::Traces, "c"));
     assert_eq!(configured(&cluster.decide()), ["a", "a", "b"], "one that goes makes room");
 }
@@ -514,8 +514,8 @@ fn what_could_not_be_written_is_not_said_to_be_applied() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "GatewayNotReady"));
     assert!(message.contains("telemetry-node") && message.contains("forbidden (403)"), "{message}");
     let kinds = |name: &str| {
-        let status = decision.statuses.iter().find(|status| status.object.name == name).unwrap();
-        let all = status.status["conditions"].as_array().unwrap();
+        let status = decision.statuses.iter().find(|status| status.object.name == name).unwrap().value();
+        let all = status["conditions"].as_array().unwrap();
         all.iter().map(|it| it["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(kinds("new"), ["GatewayHealthy", "TelemetryFlowHealthy"], "nothing is said of what never was");

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn state(decision: &Decision) -> &str {
+fn state(decision: &Decision) -> String {
     let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").expect("no status");
-    status.status["state"].as_str().unwrap()
+    status.value()["state"].as_str().unwrap().to_owned()
 }
 
 fn delete(cluster: &mut Cluster) {
@@ -20,7 +20,7 @@ fn it_is_ready_when_all_is_well_and_says_where_to_push() {
     assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "True ComponentsRunning");
     assert_eq!(brief(&decision, "default", "LogComponentsHealthy"), "True NoPipelineDeployed");
     let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").unwrap();
-    let endpoints = &status.status["endpoints"];
+    let endpoints = &status.value()["endpoints"];
     assert_eq!(endpoints["otlp"]["grpc"], "http://telemetry-otlp.kyma-system:4317");
     assert_eq!(endpoints["logs"]["http"], "http://telemetry-otlp-logs.kyma-system:4318");
     assert_eq!(endpoints.as_object().unwrap().len(), 4);
