@@ -267,7 +267,7 @@ fn heading(page: &Value) -> String {
 }
 
 fn words(of: &Value) -> String {
-    of.as_str().unwrap_or("-").to_owned()
+    legible(of.as_str().unwrap_or("-"))
 }
 
 #[cfg(test)]

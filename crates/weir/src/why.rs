@@ -78,7 +78,9 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     if turned_away > 0 && args.pipeline.is_none() {
         let _ = writeln!(out, "{turned_away} items were taken from clients that no pipeline wants (see their inputs).");
     }
-    printed(io::stdout().write_all(out.as_bytes()))?;
+    // Whatever process was asked, a terminal obeys none of its words.
+    let shown: String = out.lines().map(|line| legible(line) + "\n").collect();
+    printed(io::stdout().write_all(shown.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }
 
