@@ -120,8 +120,11 @@ pub(crate) struct DeskFunds {
 /// Those of metrics, health and administration.
 pub(crate) fn desks(settings: &Settings, admin_gate: &Arc<Gate>, view: &View, funds: DeskFunds) -> [Desk; 3] {
     let desk = |routes: Vec<Route>, gate, funds| Desk { routes: routes.into(), gate, view: view.clone(), funds };
-    let mut admin =
-        vec![Route::new("/backends", Backends), Route::new("/rejected", Rejected::default()), Route::new("/metrics", Metrics)];
+    let mut admin = vec![
+        Route::new("/backends", Backends),
+        Route::new("/rejected", Rejected::default()),
+        Route::new("/metrics", Metrics),
+    ];
     admin.extend_from_slice(&settings.admin.routes);
     let mut open = vec![Route::new("/metrics", Metrics)];
     open.extend_from_slice(&settings.pages);

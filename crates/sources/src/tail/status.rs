@@ -50,6 +50,8 @@ pub struct ContainerStatus {
 /// What happened to a container since the process started that reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Activity {
+    /// The file that is read, or was read last; `None` when there was none.
+    pub current_file: Option<CurrentFile>,
     /// Files that are open now.
     pub open_files: u64,
     /// Bytes of those that were removed; they stay on the disk until they are read.
@@ -62,6 +64,15 @@ pub struct Activity {
     pub lost_bytes: Losses,
     /// Set while the container is stuck.
     pub stuck: Option<Stuck>,
+}
+
+/// A file of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CurrentFile {
+    /// In the directory of the container.
+    pub name: String,
+    /// Of its file system.
+    pub inode: u64,
 }
 
 /// Why a container with unread output is not read.

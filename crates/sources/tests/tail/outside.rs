@@ -1,6 +1,7 @@
 //! What the page and the metrics show: unread output, losses and stuck containers.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -46,6 +47,8 @@ async fn it_is_measured_how_far_a_container_is_behind() {
     let activity = status.activity.unwrap();
     assert!(status.known && status.seconds_behind < 160.0 && status.files == 2, "{}", status.seconds_behind);
     assert_eq!((activity.rotations, activity.read.records, activity.stuck), (1, 3, None));
+    let (current, inode) = (activity.current_file.unwrap(), fs::metadata(&live).unwrap().ino());
+    assert_eq!((current.name.as_str(), current.inode), ("0.log", inode));
     eventually("the metrics say so, too", async || {
         let figures = agent.figures();
         figures.bytes_behind == half.len() as u64

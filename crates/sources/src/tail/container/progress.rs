@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::tail::identity::FileId;
+use crate::tail::path::LogName;
 use crate::tail::reading::Counts;
-use crate::tail::status::{Activity, Lag, Losses, Stuck};
+use crate::tail::status::{Activity, CurrentFile, Lag, Losses, Stuck};
 
 /// How a container is read, since the process started.
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ pub(in crate::tail) struct Progress {
     /// Of the losses, those that are logged and in the totals.
     pub(in crate::tail) reported: Losses,
     pub(in crate::tail) lag: Lag,
+    /// The file that is read, or was read last.
+    pub(in crate::tail) current: Option<(LogName, FileId)>,
     pub(in crate::tail) open_files: u64,
     pub(in crate::tail) removed_open_bytes: u64,
     pub(in crate::tail) wait: Wait,
@@ -86,7 +90,9 @@ impl Progress {
     }
 
     pub(in crate::tail) fn report(&self) -> (Lag, Activity) {
+        let current = |(name, id): (LogName, FileId)| CurrentFile { name: name.to_string(), inode: id.inode };
         let activity = Activity {
+            current_file: self.current.map(current),
             open_files: self.open_files,
             removed_open_bytes: self.removed_open_bytes,
             rotations: self.rotations,

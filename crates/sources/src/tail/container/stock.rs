@@ -38,8 +38,9 @@ impl Container {
             lag.oldest_ms = self.oldest_ms(output).unwrap_or(None);
         }
         let removed_open_bytes = output.removed().iter().map(|removed| removed.bytes).sum();
+        let current = output.next().or(output.chain.links().last()).map(|link| (link.name, link.id));
         let mut progress = self.progress();
-        progress.lag = lag;
+        (progress.lag, progress.current) = (lag, current);
         progress.open_files = output.open.len() as u64;
         progress.removed_open_bytes = removed_open_bytes;
     }
