@@ -131,7 +131,7 @@ fn advice(state: State, amounts: Amounts) -> &'static str {
     }
 }
 
-/// The largest of 1, 2 and 5, and what follows by tens, that is not more.
+/// Rounds down to 1, 2 or 5 times a power of ten.
 fn round(number: u64) -> u64 {
     let mut unit: u64 = 1;
     while number / 10 >= unit {

@@ -115,6 +115,8 @@ function difference(before, after) {
 const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...more });
 const list = (all, kind) => element("ul", { class: `plain ${kind || ""}` }, ...all.map((line) => element("li", {}, line)));
 
+const certificate = ({ certificate_expires_unix: ends }) => (ends ? [`client certificate ends ${day(ends * 1000)}`] : []);
+
 const IN_USE = [
   text("Pipeline", (row) => row.pipeline),
   text("Inputs", (row) => row.inputs.join(", "), { words: true, cell: (row) => list(row.inputs) }),
@@ -122,7 +124,7 @@ const IN_USE = [
     words: true,
     cell: (row) => list(row.rules.map((rule) => element("span", {}, element("span", { class: "faint" }, `${rule.field} `), element("code", {}, rule.text)))),
   }),
-  text("Backend", (row) => [row.backend, ...row.settings].join(" "), { words: true, cell: (row) => [row.backend, list(row.settings, "faint")] }),
+  text("Backend", (row) => [row.backend, ...row.settings].join(" "), { words: true, cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")] }),
 ];
 
 const names = (head, of) => text(head, (row) => (of(row) || []).join(", "), { words: true });

@@ -10,7 +10,7 @@ export function parts(item) {
   for (const [signal, resources, scopes, things] of SIGNALS) {
     const of = item?.[resources]?.[0];
     if (!of) continue;
-    const scope = of.scopeSpans?.[0] || of[scopes]?.[0] || {};
+    const scope = of[scopes]?.[0] || {};
     return { signal, resource: of.resource || {}, scope: scope.scope || {}, thing: scope[things]?.[0] || {} };
   }
   return { signal: "unknown", resource: {}, scope: {}, thing: {} };

@@ -22,7 +22,7 @@ export const tap = {
   begin(go) {
     $("tap-form").addEventListener("submit", (event) => { event.preventDefault(); open(); });
     $("tap-pause").addEventListener("click", () => pause(!paused));
-    $("tap-clear").addEventListener("click", () => { $("tap-items").replaceChildren(); kept = []; tap.show(); });
+    $("tap-clear").addEventListener("click", () => { $("tap-items").replaceChildren(); shownItems.clear(); kept = []; tap.show(); });
     $("tap-stop").addEventListener("click", () => current?.stop());
     $("tap-items").addEventListener("click", ({ target }) => {
       if (target.dataset.act === "copy") copy(JSON.stringify(shownItems.get(Number(target.closest("li").dataset.seq)), null, 2), target);

@@ -189,21 +189,27 @@ impl Tap {
             if part.length() > MOST_ITEM {
                 continue;
             }
-            // Without memory for that, it is left out.
-            let Ok(removed_by) = self.wants(&part, passed) else { continue };
-            self.looked_at.fetch_add(1, Ordering::Relaxed);
-            let Some(removed_by) = removed_by else { continue };
-            let caught = |number, request| {
-                Caught::new(number, passed.unix_nanos, &passed.pipeline, request, (removed_by, &passed.mark))
+            // Without memory for that, or for the item, it is left out.
+            let is_looked_at = match self.look(&part, passed) {
+                Ok(Sight::Wanted(removed_by)) => self.keep(&part, passed, removed_by),
+                Ok(Sight::Unwanted) => true,
+                Ok(Sight::Elsewhere) | Err(_) => false,
             };
-            if lock(&self.newest).keep(&part, caught) {
-                lock(&self.pace).caught += 1;
-            }
+            self.looked_at.fetch_add(is_looked_at.into(), Ordering::Relaxed);
         }
     }
 
-    /// Whether an item is wanted, and if so, what removes it.
-    fn wants(&self, part: &Part<'_>, passed: &Passed) -> Result<Option<Option<RemovedBy>>, Shortage> {
+    /// False if there is no room for it.
+    fn keep(&self, part: &Part<'_>, passed: &Passed, removed_by: Option<RemovedBy>) -> bool {
+        let caught = |number, request| {
+            Caught::new(number, passed.unix_nanos, &passed.pipeline, request, (removed_by, &passed.mark))
+        };
+        let is_kept = lock(&self.newest).keep(part, caught);
+        lock(&self.pace).caught += u32::from(is_kept);
+        is_kept
+    }
+
+    fn look(&self, part: &Part<'_>, passed: &Passed) -> Result<Sight, Shortage> {
         let purse = Purse::new(&self.work, 0);
         let item = purse.copy(part)?;
         let attempt = |rules: &Rules| rules.attempt(item.clone(), 1, purse, passed.unix_nanos);
@@ -211,19 +217,29 @@ impl Tap {
             Some(rules) => removed_by(rules, &attempt(rules)?),
             None => None,
         };
-        if (self.edge == Edge::Removed && removed_by.is_none()) || !self.has_text(&item) {
-            return Ok(None);
+        if self.edge == Edge::Removed && removed_by.is_none() {
+            return Ok(Sight::Elsewhere);
         }
-        let holds = match &self.condition {
-            Some(condition) => attempt(condition)?.items == 0,
-            None => true,
-        };
-        Ok(holds.then_some(removed_by))
+        let is_wanted = self.has_text(&item)
+            && match &self.condition {
+                Some(condition) => attempt(condition)?.items == 0,
+                None => true,
+            };
+        Ok(if is_wanted { Sight::Wanted(removed_by) } else { Sight::Unwanted })
     }
 
     fn has_text(&self, bytes: &[u8]) -> bool {
         self.needles.is_empty() || self.needles.iter().any(|needle| memmem::find(bytes, needle).is_some())
     }
+}
+
+/// What an item is to a tap.
+enum Sight {
+    /// It does not pass the edge that is looked at.
+    Elsewhere,
+    Unwanted,
+    /// And what removes it.
+    Wanted(Option<RemovedBy>),
 }
 
 impl Pace {

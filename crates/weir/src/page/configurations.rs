@@ -175,10 +175,11 @@ fn pipeline(of: &Pipeline) -> Value {
         (Protocol::Http, false) => "http",
         (Protocol::Http, true) => "https",
     };
+    // The path is not shown: it may be secret.
     let backend = if output.is_remote() {
         format!("{scheme}://{}:{}", output.endpoint.host, output.endpoint.port)
     } else {
-        "standard output".to_owned()
+        output.destination()
     };
     let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
     let expires = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));

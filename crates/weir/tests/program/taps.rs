@@ -94,6 +94,7 @@ async fn every_edge_shows_what_passes_there_and_what_becomes_of_it() {
     assert_eq!(caught(&page), [named(2, "removed"), named(4, "removed")]);
     let by = json!({"field": "filter[0].conditions[1]", "text": "IsMatch(span.name, \"/(2|4)$\")"});
     assert_eq!(page["items"][0]["removed_by"], by);
+    assert_eq!((&page["seen"], &page["matched"], &page["left_out"]), (&json!(2), &json!(2), &json!(0)));
     let opened = weir.logged("a tap is open: somebody looks at telemetry").unwrap();
     assert_eq!(
         (&opened["tap"], &opened["from"], &opened["pipeline"]),
