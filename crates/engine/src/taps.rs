@@ -201,14 +201,14 @@ impl Taps {
     /// the tap open.
     pub fn read(&self, id: u64, after: u64) -> Option<Reading> {
         let tap = self.find(id)?;
-        tap.is_asked_for();
+        tap.note_asked();
         Some(tap.read(after))
     }
 
     /// All that a tap keeps of one pipeline.
     pub fn kept(&self, id: u64, pipeline: &PipelineId) -> Option<Vec<Arc<Caught>>> {
         let tap = self.find(id)?;
-        tap.is_asked_for();
+        tap.note_asked();
         Some(tap.kept(pipeline))
     }
 

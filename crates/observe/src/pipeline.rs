@@ -162,8 +162,9 @@ impl Pipeline {
         let hold = self.rhythm.hold();
         let is_told = |at_last: &Option<Duration>| at_last.is_some_and(|last| at.since_start - last < hold);
         // Where nothing is delivered, whatever is wrong now is to be said, though worse was wrong before.
-        let is_idle = State::TROUBLES.iter().zip(is_true).any(|(state, is_true)| is_true && state.is_idle());
-        let with_truth = |index: usize| (State::TROUBLES[index], is_true[index] || is_idle);
+        let is_without =
+            State::TROUBLES.iter().zip(is_true).any(|(state, is_true)| is_true && state.delivers_nothing());
+        let with_truth = |index: usize| (State::TROUBLES[index], is_true[index] || is_without);
         self.conclude(self.true_at.iter().rposition(is_told).map(with_truth), &now, look);
     }
 
@@ -173,7 +174,7 @@ impl Pipeline {
         let step = now.amounts_since(&before);
         if step.delivered > 0 {
             (self.delivered, self.has_delivered) = (*now, true);
-            if self.verdict.state().is_idle() {
+            if self.verdict.state().delivers_nothing() {
                 // What was lost until now was told.
                 self.recent.clear();
             }
@@ -261,10 +262,10 @@ impl Pipeline {
             return;
         }
         let first = self.recent.front().copied().unwrap_or(*now);
-        let began = if state.is_idle() { self.delivered } else { first };
+        let began = if state.delivers_nothing() { self.delivered } else { first };
         let began = *self.began.insert(match self.began {
             // Nothing is delivered since then, whatever was wrong before.
-            Some(_) if state.is_idle() && !self.verdict.state().is_idle() => began,
+            Some(_) if state.delivers_nothing() && !self.verdict.state().delivers_nothing() => began,
             Some(before) => before,
             None => began,
         });

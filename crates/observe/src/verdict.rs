@@ -39,7 +39,7 @@ impl State {
     }
 
     /// Whether nothing is delivered in it.
-    pub fn is_idle(self) -> bool {
+    pub fn delivers_nothing(self) -> bool {
         matches!(self, Self::NothingDelivered | Self::AllDropped)
     }
 }

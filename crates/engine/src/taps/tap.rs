@@ -101,7 +101,7 @@ impl Tap {
         ends
     }
 
-    pub(super) fn is_asked_for(&self) {
+    pub(super) fn note_asked(&self) {
         self.asked_ms.store(unix_ms(), Ordering::Relaxed);
     }
 

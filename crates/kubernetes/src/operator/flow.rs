@@ -141,7 +141,7 @@ impl Found {
         let troubles: Vec<&Trouble> = concerned.iter().filter_map(|verdict| verdict.trouble.as_deref()).collect();
         // Of several, the first counts.
         let worst = troubles.iter().rev().max_by_key(|trouble| trouble.state)?;
-        let is_delivered = all.iter().any(|verdict| verdict.delivers && !verdict.state().is_idle());
+        let is_delivered = all.iter().any(|verdict| verdict.delivers && !verdict.state().delivers_nothing());
         let state = match worst.state {
             State::AllDropped if is_delivered => State::SomeDropped,
             State::NothingDelivered if is_delivered => State::BufferFilling,

@@ -284,7 +284,7 @@ fn says(state: State, gateway: bool, agent: bool) -> Verdict {
     };
     let amounts = if state == State::SomeDropped { amounts } else { Amounts { rejected: 0, ..amounts } };
     let trouble = Trouble { state, since: 1_790_000_000, amounts, kept, words: "503: overloaded".to_owned() };
-    Verdict { roles: Roles { gateway, agent }, delivers: !state.is_idle(), trouble: Some(Box::new(trouble)) }
+    Verdict { roles: Roles { gateway, agent }, delivers: !state.delivers_nothing(), trouble: Some(Box::new(trouble)) }
 }
 
 fn of_fluent_bit() -> Value {
