@@ -191,9 +191,11 @@ async fn what_is_offered_again_goes_to_those_who_do_not_have_it() {
         let again = in_time("an answer", inlet.offer_again(request(&bytes), &mut secured)).await;
         assert!(matches!(again, Verdict::Refused(..)), "{again:?}");
     }
+    let mut offers = 4;
     assert_eq!(arrived(&healthy), (1..=id).collect::<Vec<_>>(), "each once");
     full.set_faults(faults("{}"));
     eventually("there is room again", async || {
+        offers += 1;
         inlet.offer_again(request(&bytes), &mut secured).await == Verdict::Secured
     })
     .await;
@@ -202,7 +204,7 @@ async fn what_is_offered_again_goes_to_those_who_do_not_have_it() {
     let books = || engine.books().into_iter().map(|(_, books)| books).collect::<Vec<_>>();
     eventually("it is in the books", async || books().iter().all(|books| books.pending == 0)).await;
     // On a busy machine, a backend may take longer to answer than its part of a refused request is waited for, and then
-    // gets that part twice. It was offered five times at least.
+    // gets that part again, until it has answered in time once.
     let more = books()[0].delivered - id;
-    assert!(more <= 2, "{more} were delivered again");
+    assert!(more < offers - 1, "{more} were delivered again, each time that it was offered ({offers})");
 }
