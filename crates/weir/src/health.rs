@@ -18,7 +18,7 @@ use weir_observe::{
 };
 use weir_plan::{PipelineId, Signal};
 
-/// Changes that are remembered. Each takes as much as its words, a kilobyte at most.
+/// Changes that are remembered. Each takes little more than the words of its backend, which are 500 characters at most.
 const MOST_CHANGES: usize = 100;
 
 /// What is known of all pipelines. Cheap to clone.
@@ -190,12 +190,15 @@ struct TroubleShown<'a> {
 
 impl Page for HealthOfPipelines {
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        let known = self.0.lock();
-        let mut json = serde_json::Serializer::pretty(&mut *body);
-        serde::Serializer::collect_seq(&mut json, known.now.iter().map(shows)).ok()?;
-        body.write_all(b"\n").ok()?;
-        Some(Shown::JSON)
+        show_list(body, self.0.lock().now.iter().map(shows))
     }
+}
+
+fn show_list(body: &mut Text, list: impl Iterator<Item = impl Serialize>) -> Option<Shown> {
+    let mut json = serde_json::Serializer::pretty(&mut *body);
+    serde::Serializer::collect_seq(&mut json, list).ok()?;
+    body.write_all(b"\n").ok()?;
+    Some(Shown::JSON)
 }
 
 fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
@@ -244,9 +247,6 @@ impl Page for ChangesOfPipelines {
             state: trouble.as_ref().map_or(State::Healthy, |trouble| trouble.state).as_str(),
             message: trouble.as_ref().map(|trouble| message(trouble, items_of(pipeline.signal))).unwrap_or_default(),
         });
-        let mut json = serde_json::Serializer::pretty(&mut *body);
-        serde::Serializer::collect_seq(&mut json, shown).ok()?;
-        body.write_all(b"\n").ok()?;
-        Some(Shown::JSON)
+        show_list(body, shown)
     }
 }
