@@ -388,7 +388,7 @@ impl Decision {
         for decided in decided {
             let Decided { id, object, needs, verdict: Some(verdict), runs, .. } = decided else { continue };
             let agent = if id.signal == Signal::Logs { layout.log_agent } else { layout.metric_agent };
-            let conditions = Standings {
+            let mut conditions = Standings {
                 signal: id.signal,
                 needs: *needs,
                 runs: *runs,
@@ -410,6 +410,9 @@ impl Decision {
             let key = ObjectKey::cluster(kind_of(id.signal), id.name.as_str());
             status["conditions"] = condition::written(object, &conditions, &pipeline::KINDS, now);
             self.say(key, object, &conditions, status);
+            // Of a thousand pipelines that are well nothing has to be kept.
+            conditions.retain(telemetry::is_bad);
+            conditions.shrink_to_fit();
             said.insert((*id).clone(), conditions);
         }
         if let (Some(object), false) = (picture.telemetry.as_deref(), overrides.telemetry_paused) {

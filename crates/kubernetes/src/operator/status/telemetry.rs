@@ -23,8 +23,14 @@ pub(crate) const KINDS: [&str; 3] = ["LogComponentsHealthy", "MetricComponentsHe
 /// By importance. Of one importance, the first pipeline by its name counts.
 const RANKS: [&str; 4] = [CONFIGURATION, GATEWAY, AGENT, FLOW];
 
+/// Whether a condition of a pipeline says something about the whole.
+pub(crate) fn is_bad(condition: &Condition) -> bool {
+    condition.met == Met::False || condition.reason == ABOUT_TO_EXPIRE
+}
+
 /// What pipelines say, for the conditions of the whole.
 pub(crate) struct Components<'a> {
+    /// Each with its conditions that are bad.
     pub(crate) pipelines: &'a BTreeMap<PipelineId, Vec<Condition>>,
     /// Signals of which not every pipeline was decided on: what was said of them stays.
     pub(crate) undecided: &'a BTreeSet<Signal>,
