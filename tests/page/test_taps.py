@@ -104,6 +104,20 @@ def test_what_rules_remove_is_shown_with_the_rule(page: Page, busy: Scene) -> No
         assert "GET /healthz" in line and f"removed by filter[0].conditions[0]: {FILTER}" in line.replace("\n", " ")
 
 
+def test_what_rules_removed_is_there_afterwards(page: Page, busy: Scene, pictures: Path) -> None:
+    page.open(busy.weir.admin, "losses")
+    page.button("#losses tr[data-key='traces/shop']", "The last ones")
+    page.wait(lambda: page.texts("#losses-recent li"), "items")
+    lines = page.texts("#losses-recent li")
+    assert 0 < len(lines) <= 5 and all("GET /healthz" in line and FILTER in line for line in lines), lines
+    page.one("#losses-recent summary").click()
+    page.wait_text("#losses-recent", "Copy as a sample for weir try")
+    page.picture(pictures / "removed.png")
+    page.open(busy.weir.metrics_address, "losses")
+    page.button("#losses tr[data-key='traces/shop']", "The last ones")
+    page.wait_text("#losses-recent", "admin port only")
+
+
 def test_losses_lead_to_samples(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
     scene = Scene(lab, binary, "--no-data-dir")
     scene.sink.refuse("400:50")
@@ -175,8 +189,10 @@ def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) ->
     page.choose("#rules-pipeline", "traces/shop")
     conditions = "#rules-editor [data-kind=filter] textarea"
     page.wait(lambda: FILTER in page.one(conditions).get_attribute("value"), "the rule as it is configured")
+    page.write(conditions, 'span.name == "GET /cart"')
     page.button("#rules", "Preview")
-    page.wait_text("#rules-trouble", "no samples")
+    outcome = page.wait_text("#rules-result", "For Git")
+    assert int(outcome.split(" samples", 1)[0].split()[-1]) > 0, f"items that passed before: {outcome}"
     page.button("#rules-form", "Collect samples")
     page.wait(lambda: int(page.one("#rules-progress").get_attribute("value")) >= 10, "samples")
     page.write(conditions, 'span.name == "GET /cart"')

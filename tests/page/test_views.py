@@ -133,13 +133,14 @@ def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pic
     page.picture(pictures / "idle.png")
 
 
-@pytest.mark.parametrize("view", ["targets", "logs", "talkers", "memory", "configuration"])
+@pytest.mark.parametrize("view", ["targets", "logs", "talkers", "attributes", "memory", "configuration"])
 def test_every_list_is_there(page: Page, busy: Scene, view: str) -> None:
     page.open(busy.weir.admin, view)
     expected = {
         "targets": "0 targets are scraped",
         "logs": "0 containers",
         "talkers": "cart-1",
+        "attributes": "service.name",
         "memory": "The budget is",
         "configuration": "started",
     }

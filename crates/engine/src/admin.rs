@@ -5,6 +5,8 @@
 //! connection is for one request, and not for long. When there are too many, the oldest makes place, so that the next
 //! one, a probe perhaps, is answered.
 
+mod readers;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
@@ -30,6 +32,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::budget::{Funds, Permit, Text};
 use crate::receive::Gate;
 use crate::view::{Health, View};
+pub use readers::Readers;
 
 /// Connections at once to each port.
 const MAX_CONNECTIONS: usize = 32;

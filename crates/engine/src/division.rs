@@ -5,6 +5,7 @@ use weir_plan::{MEMORY_PER_PIPELINE, Pipeline, Temporality};
 
 use crate::pipeline::{MAX_IN_FLIGHT, MAX_SAMPLES_BYTES};
 use crate::settings::Settings;
+use crate::taps::MAX_RECENT_BYTES;
 
 /// What a connection without a request may cost. Measured with a thousand of each kind. Over HTTP/2: 21 KiB, 9 KiB more
 /// for the buffer of a head that it remembers, 22 KiB more in the middle of a frame, and up to 72 KiB after heads as
@@ -45,6 +46,9 @@ const OF_MEMORY_FOR_BACKEND_CONNECTIONS: usize = 32;
 
 /// One part in so many of the memory is set aside for samples of what backends refused.
 const OF_MEMORY_FOR_SAMPLES: usize = 128;
+
+/// One part in so many of the memory is set aside for what passed lately.
+const OF_MEMORY_FOR_RECENT: usize = 128;
 
 /// One part in so many of the memory is set aside for compressors at work.
 const OF_MEMORY_FOR_ENCODERS: usize = 32;
@@ -94,6 +98,8 @@ pub(crate) struct Division {
     pub(crate) halves: usize,
     /// What samples of one pipeline's refused requests may take.
     pub(crate) samples: usize,
+    /// What is kept of what passed one pipeline lately.
+    pub(crate) recent: usize,
     /// Connections that one pipeline may use at once. What they cost is set aside.
     pub(crate) backend_connections: usize,
     /// What the conversion of one pipeline's metrics to delta may remember.
@@ -139,6 +145,7 @@ impl Division {
             None => (settings.memory / OF_MEMORY_FOR_PIECES / pipelines).max(LEAST_FOR_HALVES),
         };
         let samples = (settings.memory / OF_MEMORY_FOR_SAMPLES / pipelines).min(MAX_SAMPLES_BYTES);
+        let recent = (settings.memory / OF_MEMORY_FOR_RECENT / pipelines).min(MAX_RECENT_BYTES);
         let backend_connections =
             (settings.memory / OF_MEMORY_FOR_BACKEND_CONNECTIONS / BACKEND_CONNECTION_BYTES / pipelines)
                 .clamp(1, MAX_IN_FLIGHT);
@@ -162,6 +169,7 @@ impl Division {
             pieces,
             halves,
             samples,
+            recent,
             backend_connections,
             series,
             deltas,
@@ -184,7 +192,7 @@ impl Division {
     }
 
     /// How many parts there are.
-    pub(crate) const PARTS: usize = 11;
+    pub(crate) const PARTS: usize = 12;
 
     /// Every part of the memory and its bytes, for all pipelines together, by what it is for.
     pub(crate) fn parts(&self) -> [(&'static str, usize); Self::PARTS] {
@@ -200,6 +208,7 @@ impl Division {
             ("backend_connections", self.backend_connections * BACKEND_CONNECTION_BYTES * each),
             ("pieces", self.pieces * PIECE_BYTES * each),
             ("samples", self.samples * each),
+            ("recent", self.recent * each),
             ("series", self.series * self.deltas),
         ]
     }

@@ -32,7 +32,7 @@ use crate::rules::{Delta, Rules};
 use crate::settings::{LAST_ANSWERS, Onlookers};
 use crate::store::Store;
 use crate::talkers::Talkers;
-use crate::taps::Taps;
+use crate::taps::{Before, Recent, Taps};
 use crate::view::SourceFigures;
 use cuts::Cuts;
 use offer::Offer;
@@ -56,6 +56,8 @@ pub(crate) struct Route {
     pub(crate) selection: Selection,
     /// None: it takes requests as they are.
     pub(crate) rules: Option<Arc<Rules>>,
+    /// What passed lately, under these rules.
+    pub(crate) recent: Arc<Recent>,
 }
 
 impl Route {
@@ -288,10 +290,11 @@ impl Intake {
                 continue;
             }
             let Some(taken) = enriched.select(&route.selection, cuts.purse)? else { continue };
-            let (pipeline, taps) = (&route.pipeline.account.id, self.taps.at(&route.pipeline.account.id));
-            let before = taps.before(&taken.body, taken.items);
-            let processed = enriched.process(taken, route.rules.as_deref(), cuts.purse)?;
-            let mark = taps.look(signal, (pipeline, route.rules.as_ref()), before.as_ref(), &processed);
+            let (pipeline, rules) = (&route.pipeline.account.id, route.rules.as_ref());
+            let before = Before { body: taken.body.clone(), items: taken.items };
+            let processed = enriched.process(taken, rules.map(|rules| &**rules), cuts.purse)?;
+            let looking = self.taps.at(pipeline, &route.recent);
+            let mark = looking.look(signal, (pipeline, rules), (&before, &processed), cuts.purse);
             // Should this one fail, what was converted before it is taken back as it is dropped.
             offers.push(Offer { mark, ..cuts.offer(route, processed)? });
         }

@@ -30,6 +30,7 @@ use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
 use crate::rules::{Delta, Memory, Rules};
 use crate::settings::Settings;
 use crate::share::Share;
+use crate::taps::Recent;
 use crate::view::Budgets;
 
 use remembered::Remembered;
@@ -187,13 +188,18 @@ impl Pipelines {
         }
         let running = self.running.get_mut(&id)?;
         let pipeline = Arc::clone(&running.pipeline);
+        let new = || Arc::new(Recent::within(division.recent));
         let route = match rules {
-            Ok(rules) => Route { pipeline, selection: Selection::new(&planned.input), rules },
+            Ok(rules) => {
+                let recent = before.to(&id).filter(|before| has_same_rules(before.rules.as_ref(), rules.as_ref()));
+                let recent = recent.map_or_else(new, |before| Arc::clone(&before.recent));
+                Route { pipeline, selection: Selection::new(&planned.input), rules, recent }
+            }
             Err(fault) => {
                 changes.faults.push(fault);
                 match before.to(&id) {
                     Some(before) => Route { pipeline, ..before.clone() },
-                    None => Route { pipeline, selection: Selection::nothing(), rules: None },
+                    None => Route { pipeline, selection: Selection::nothing(), rules: None, recent: new() },
                 }
             }
         };
@@ -212,6 +218,7 @@ impl Pipelines {
         self.running.values().chain(self.leaving.values()).for_each(|running| running.resize(division));
         let routes = self.intake.routes();
         routes.deltas().for_each(|(_, delta)| delta.resize(division.series));
+        routes.routes.iter().for_each(|route| route.recent.resize(division.recent));
     }
 
     /// The largest request that is taken. A request for which there can never be room would otherwise be refused for
@@ -439,6 +446,11 @@ const FLUENT_BIT_GROWS: usize = 12;
 
 /// Bytes of OTLP in one request to a server of Fluent Bit's records. Fluent Bit sends up to 2 MB.
 const FLUENT_BIT_BYTES: Range<usize> = 16 << 10..1 << 20;
+
+/// Whether a pipeline has the rules that it had before.
+fn has_same_rules(before: Option<&Arc<Rules>>, now: Option<&Arc<Rules>>) -> bool {
+    before.map(Arc::as_ptr) == now.map(Arc::as_ptr)
+}
 
 /// A converter that is not used any more lives as long as one of its conversions may be taken back. Its memory is that
 /// of the converters there are now.

@@ -1,52 +1,23 @@
 //! The page of what backends refused for good: the last samples of every pipeline as JSON.
 
 use std::io::Write;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
-use tokio::time::Instant;
 use weir_plan::PipelineId;
 
-use crate::admin::{Asked, Page, Shown};
+use crate::admin::{Asked, Page, Readers, Shown};
 use crate::budget::Text;
 use crate::view::Sample;
-
-/// Who has not looked for so long begins anew.
-const PAUSE: Duration = Duration::from_secs(300);
-/// Of more at once, each look is logged.
-const MOST_READERS: usize = 64;
 
 /// `/rejected`: the newest first within each pipeline. The log says who looks, as samples are telemetry.
 #[derive(Debug, Default)]
 pub(crate) struct Rejected {
-    /// When each of them looked last.
-    readers: Mutex<Vec<(IpAddr, Instant)>>,
-}
-
-impl Rejected {
-    /// Whether this is somebody who has not looked lately. The page of a browser asks every few seconds.
-    fn is_new(&self, peer: IpAddr, now: Instant) -> bool {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        readers.retain(|(_, last)| now.duration_since(*last) < PAUSE);
-        match readers.iter_mut().find(|(known, _)| *known == peer) {
-            Some((_, last)) => {
-                *last = now;
-                false
-            }
-            None => {
-                if readers.len() < MOST_READERS {
-                    readers.push((peer, now));
-                }
-                true
-            }
-        }
-    }
+    readers: Readers,
 }
 
 /// A sample as the page shows it.
@@ -69,7 +40,7 @@ struct SampleJson<'a> {
 
 impl Page for Rejected {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        if self.is_new(asked.peer, Instant::now()) {
+        if self.readers.is_new(asked.peer) {
             tracing::info!(from = %asked.peer, "somebody looks at samples of what backends refused");
         }
         let most = asked.view.refused().map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
@@ -115,17 +86,4 @@ fn as_json<'a>(id: &PipelineId, pipeline: &'a str, sample: &'a Sample) -> Sample
 
 fn base64<S: Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&Base64Display::new(body, &STANDARD))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_reader_is_logged_once_as_long_as_it_goes_on() {
-        let (page, begin) = (Rejected::default(), Instant::now());
-        let is_new = |last: u8, seconds| page.is_new([10, 0, 0, last].into(), begin + Duration::from_secs(seconds));
-        assert_eq!([is_new(1, 0), is_new(1, 200), is_new(2, 200), is_new(1, 400)], [true, false, true, false]);
-        assert_eq!([is_new(2, 600), is_new(1, 600)], [true, false]);
-    }
 }

@@ -118,7 +118,22 @@ pub(crate) struct Removed {
     pub(crate) reason: &'static str,
     pub(crate) items: u64,
     /// Counts for the condition that removed them, if it was one.
-    condition: Option<Arc<AtomicU64>>,
+    counter: Option<Arc<AtomicU64>>,
+}
+
+/// A condition of a filter, by its place: which filter, and which of its conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Condition {
+    pub(crate) filter: usize,
+    pub(crate) line: usize,
+}
+
+impl Condition {
+    /// As the configuration calls it.
+    pub(crate) fn field(self) -> String {
+        let Self { filter, line } = self;
+        format!("filter[{filter}].conditions[{line}]")
+    }
 }
 
 impl Rules {
@@ -245,8 +260,8 @@ impl Rules {
                 self.count("filter", number, &group.conditions, &done.conditions);
             }
             for (stats, items) in group.conditions.iter().zip(done.dropped).filter(|(_, items)| *items > 0) {
-                let condition = Some(Arc::clone(&stats.filtered));
-                work.remove(Removed { reason: "filter", items, condition });
+                let counter = Some(Arc::clone(&stats.filtered));
+                work.remove(Removed { reason: "filter", items, counter });
             }
             work.becomes(done.request, limits.max_scratch);
         }
@@ -334,21 +349,21 @@ impl Work<'_> {
 
 impl Removed {
     pub(crate) fn new(reason: &'static str, items: u64) -> Self {
-        Self { reason, items, condition: None }
+        Self { reason, items, counter: None }
     }
 
-    /// The place of the condition that removed them, among these: which filter, and which of its conditions.
-    pub(crate) fn place(&self, filters: &[Counted<Filter>]) -> Option<(usize, usize)> {
-        let condition = self.condition.as_ref()?;
-        let is_it = |stats: &RuleStats| Arc::ptr_eq(&stats.filtered, condition);
-        let mut filters = filters.iter().enumerate();
-        filters.find_map(|(number, filter)| Some((number, filter.conditions.iter().position(is_it)?)))
+    /// The condition of these rules that removed them, if it was one.
+    pub(crate) fn condition(&self, rules: &Rules) -> Option<Condition> {
+        let counter = self.counter.as_ref()?;
+        let is_it = |stats: &RuleStats| Arc::ptr_eq(&stats.filtered, counter);
+        let mut filters = rules.filters.iter().enumerate();
+        filters.find_map(|(filter, of)| Some(Condition { filter, line: of.conditions.iter().position(is_it)? }))
     }
 
     /// The request is accepted.
     pub(crate) fn count(&self) {
-        if let Some(condition) = &self.condition {
-            condition.fetch_add(self.items, Ordering::Relaxed);
+        if let Some(counter) = &self.counter {
+            counter.fetch_add(self.items, Ordering::Relaxed);
         }
     }
 }

@@ -10,6 +10,7 @@
 mod caught;
 mod inbox;
 mod mark;
+mod recent;
 mod rehearsal;
 mod tap;
 
@@ -21,7 +22,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 use weir_plan::{Pipeline, PipelineId, Signal};
 
-use crate::budget::{Budget, Permit};
+use crate::budget::{Budget, Permit, Purse};
 use crate::clock::unix_nanos;
 use crate::rules::{Processed, Rules};
 
@@ -29,6 +30,8 @@ pub use caught::{Caught, RemovedBy};
 use inbox::Passed;
 pub(crate) use mark::Mark;
 pub use mark::Way;
+pub use recent::RecentItems;
+pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
 pub use rehearsal::Rehearsal;
 use tap::Tap;
 pub use tap::needles;
@@ -212,13 +215,14 @@ impl Taps {
         Some(tap.kept(pipeline))
     }
 
-    /// Those that look at this pipeline.
-    pub(crate) fn at(&self, pipeline: &PipelineId) -> Looking {
+    /// Those that look at this pipeline, beside what is kept of it in any case.
+    pub(crate) fn at<'a>(&self, pipeline: &PipelineId, recent: &'a Recent) -> Looking<'a> {
         if self.shelf.open.load(Ordering::Relaxed) == 0 {
-            return Looking(Vec::new());
+            return Looking { recent, taps: Vec::new() };
         }
         let taps = self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner);
-        Looking(taps.iter().filter(|tap| tap.is_open() && tap.looks_at(pipeline)).cloned().collect())
+        let taps = taps.iter().filter(|tap| tap.is_open() && tap.looks_at(pipeline)).cloned().collect();
+        Looking { recent, taps }
     }
 
     /// A part of the memory for payloads.
@@ -286,8 +290,11 @@ impl Taps {
     }
 }
 
-/// The taps that look at one pipeline while a request passes it.
-pub(crate) struct Looking(Vec<Arc<Tap>>);
+/// Who looks at one pipeline while a request passes it.
+pub(crate) struct Looking<'a> {
+    recent: &'a Recent,
+    taps: Vec<Arc<Tap>>,
+}
 
 /// A request before the rules of a pipeline.
 pub(crate) struct Before {
@@ -295,25 +302,25 @@ pub(crate) struct Before {
     pub(crate) items: u64,
 }
 
-impl Looking {
-    /// What they have to know of a request before the rules: `None` if nobody looks.
-    pub(crate) fn before(&self, body: &Bytes, items: u64) -> Option<Before> {
-        (!self.0.is_empty()).then(|| Before { body: body.clone(), items })
-    }
-
-    /// The rules of the pipeline are done with a request. If somebody may catch some of it, the mark wants to know its way.
+impl Looking<'_> {
+    /// The rules of the pipeline are done with a request. If somebody may catch some of it, the mark wants to know its
+    /// way. `purse` pays for work, and for nothing that is kept.
     pub(crate) fn look(
         &self,
         signal: Signal,
         (pipeline, rules): (&PipelineId, Option<&Arc<Rules>>),
-        before: Option<&Before>,
-        after: &Processed,
+        (before, after): (&Before, &Processed),
+        purse: Purse<'_>,
     ) -> Option<Mark> {
-        let before = before?;
-        let (mark, unix_nanos) = (Mark::default(), unix_nanos());
-        let mut is_wanted = false;
-        for tap in &self.0 {
-            let passing = inbox::Passing { signal, pipeline, rules, before, after, mark: &mark, unix_nanos };
+        let unix_nanos = unix_nanos();
+        let due = self.recent.due((rules, &after.removed), unix_nanos / 1_000_000_000);
+        if self.taps.is_empty() && due.is_nothing() {
+            return None;
+        }
+        let mark = Mark::default();
+        let passing = inbox::Passing { signal, pipeline, rules, before, after, mark: &mark, unix_nanos };
+        let mut is_wanted = self.recent.keep(due, &passing, purse);
+        for tap in &self.taps {
             is_wanted |= tap.hand_over(&passing);
         }
         is_wanted.then_some(mark)

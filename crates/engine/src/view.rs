@@ -41,6 +41,7 @@ use crate::intake::{Intake, Routes};
 use crate::process;
 use crate::receive::ReceiverStats;
 use crate::reloads::Reloads;
+use crate::taps::RecentItems;
 pub(crate) use memory::Budgets;
 
 /// Whether a request would be taken now.
@@ -129,6 +130,12 @@ impl View {
         let routes = self.0.intake.routes();
         let pipelines = (0..routes.routes.len()).map(move |at| Arc::clone(&routes.routes[at].pipeline));
         pipelines.map(|pipeline| (pipeline.account.id.clone(), pipeline.stats.samples.list()))
+    }
+
+    /// What passed a pipeline lately; `None` if there is no such pipeline. Whoever keeps it keeps memory that was set aside
+    /// for it.
+    pub fn recent(&self, pipeline: &PipelineId) -> Option<RecentItems> {
+        self.0.intake.routes().to(pipeline).map(|route| route.recent.items())
     }
 }
 

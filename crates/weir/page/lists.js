@@ -57,7 +57,7 @@ export const talkers = list({
     key: (row) => `${row.signal} ${row.namespace} ${row.pod} ${row.service}`,
     sort: 5,
     none: "Nothing has come yet.",
-    columns: [text("Namespace", (row) => row.namespace), text("Pod", (row) => row.pod), text("Service", (row) => row.service), text("Signal", (row) => row.signal), count("Items", (row) => row.items), size("Bytes", (row) => row.bytes)],
+    columns: [text("Namespace", (row) => row.namespace), text("Pod", (row) => row.pod), text("Service", (row) => row.service), text("Signal", (row) => row.signal), count("Items", (row) => row.items), size("Bytes", (row) => row.bytes), size("Bytes an item", (row) => row.bytes / Math.max(1, row.items))],
   },
 });
 

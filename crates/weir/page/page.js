@@ -2,6 +2,7 @@
 
 import { ask, askIfThere } from "./ask.js";
 import { $, amount, counted, duration, element } from "./dom.js";
+import { attributes } from "./attributes.js";
 import { configuration } from "./configuration.js";
 import { destinations } from "./destinations.js";
 import { books, memory } from "./figures.js";
@@ -14,7 +15,7 @@ import { remember, standing, state } from "./state.js";
 import { tap } from "./tap.js";
 
 const EVERY_MS = 1000;
-const VIEWS = [pipelines, destinations, books, losses, tap, find, rules, talkers, targets, logs, memory, configuration];
+const VIEWS = [pipelines, destinations, books, losses, tap, find, rules, talkers, attributes, targets, logs, memory, configuration];
 
 // Whether this port has samples; unknown until it was asked.
 let isAdmin = null;

@@ -150,17 +150,18 @@ async function collect() {
 function showSamples() {
   const has = samples ? samples.items.size : 0;
   $("rules-progress").value = has;
-  const words = !samples ? "Nothing here changes the pipeline."
-    : samples.state === "open" ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like` : `${amount(has)}; the tap has ended, collect again`;
+  const words = !samples ? "Rules are tried on up to 1,000 items that passed lately, unless you collect others. Nothing here changes the pipeline."
+    : samples.state === "open" ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like` : `${amount(has)}; the tap has ended: rules are tried on what passed lately, or collect again`;
   if ($("rules-state").textContent !== words) $("rules-state").textContent = words;
 }
 
 async function preview() {
   trouble("");
-  if (samples?.state !== "open") return trouble("There are no samples to try the rules on: press “Collect samples”, and wait until the first have come.");
   $("rules-preview").disabled = true;
   try {
-    showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap: samples.id, transform: written("transform"), filter: written("filter") } }));
+    // Without a tap they are tried on what is kept of each pipeline in any case.
+    const tap = samples?.state === "open" ? samples.id : undefined;
+    showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap, transform: written("transform"), filter: written("filter") } }));
   } catch (error) {
     trouble(error.message);
   }
@@ -169,6 +170,7 @@ async function preview() {
 
 function showResult(result) {
   ({ yaml } = result);
+  if (!result.samples) trouble("Nothing has passed since the rules changed: there is nothing to try these on.");
   const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} removed${result.failed ? `, ${amount(result.failed)} failed` : ""}.`;
   settle($("rules-result"),
     element("h2", {}, "Outcome"), element("p", { role: "status" }, counts), ruleTable(result.rules),

@@ -3,11 +3,13 @@
 //! Beside the metrics it shows numbers, names and words of backends, and no telemetry. On the admin port, which has a token or
 //! listens on this machine alone, the same page finds samples, taps, talkers, targets, log files and configurations as well.
 
+mod attributes;
 mod configurations;
 mod json;
 mod losses;
 mod now;
 mod past;
+mod recent;
 mod redact;
 mod rehearsal;
 mod sample;
@@ -22,9 +24,11 @@ use weir_engine::admin::{Asked, Page, Route, Shown};
 use weir_engine::settings::Onlookers;
 
 use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
+use attributes::AttributesPage;
 pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
+use recent::RecentPage;
 use rehearsal::RehearsalPage;
 use sample::SamplePage;
 use talkers::TalkersPage;
@@ -33,7 +37,7 @@ use taps::TapsPage;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 19] = [
+const FILES: [(&str, &str, &str); 20] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
@@ -53,6 +57,7 @@ const FILES: [(&str, &str, &str); 19] = [
     ("/diff.js", SCRIPT, include_str!("../page/diff.js")),
     ("/lists.js", SCRIPT, include_str!("../page/lists.js")),
     ("/configuration.js", SCRIPT, include_str!("../page/configuration.js")),
+    ("/attributes.js", SCRIPT, include_str!("../page/attributes.js")),
 ];
 
 /// Everything of the page. Of the last route, which stands for every path, there is nothing but the first file.
@@ -75,6 +80,8 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
     vec![
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
+        Route::new("/api/recent", RecentPage::new(configurations)),
+        Route::new("/api/attributes", AttributesPage(configurations.clone())),
         Route::new("/api/preview", rehearsal),
         Route::new("/api/sample", SamplePage),
         Route::new("/api/talkers", TalkersPage(talkers.clone())),

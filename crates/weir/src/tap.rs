@@ -22,6 +22,7 @@ Examples:
   weir tap logs/all --edge removed                         what its rules remove, and which rule
   weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
+  weir tap logs/all --recent                               what passed and what was lost before anybody looked
   weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
 
 Each line says when the item passed, what has become of it so far, and what it is; a terminal shows as much of it as it is
@@ -41,6 +42,9 @@ pub(crate) struct TapArgs {
     pipeline: String,
     #[command(flatten)]
     admin: AdminArgs,
+    /// Show what is kept in any case, and end: a few of the items that passed, were removed by rules, or lost
+    #[arg(long, conflicts_with_all = ["edge", "text", "condition", "rate", "duration"])]
+    recent: bool,
     /// Where to look
     #[arg(long, value_enum, default_value_t = Edge::In)]
     edge: Edge,
@@ -88,12 +92,31 @@ enum Format {
     Json,
 }
 
+impl TapArgs {
+    /// The width of lines, if they are cut.
+    fn columns(&self) -> Option<usize> {
+        columns_of_terminal().filter(|_| !self.full && self.format == Format::Text)
+    }
+}
+
+impl Format {
+    fn show(self, item: &Value, columns: Option<usize>) -> String {
+        match self {
+            Self::Text => cut(Line::of(item).to_string(), columns),
+            Self::Json => legible_json(&item["item"].to_string()),
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     if args.duration > LONGEST {
         bail!("a tap ends after 15 minutes at most: use --duration 15m or less");
     }
     let admin = args.admin.admin()?;
+    if args.recent {
+        return recent(&admin, args);
+    }
     let edge = match args.edge {
         Edge::In => "in",
         Edge::Removed => "removed",
@@ -104,15 +127,11 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
         "items_per_second": args.rate, "seconds": args.duration.as_secs().max(1), "redact": !args.no_redact,
     });
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let columns = columns_of_terminal().filter(|_| !args.full && args.format == Format::Text);
-    let show = |item: &Value| match args.format {
-        Format::Text => cut(Line::of(item).to_string(), columns),
-        Format::Json => legible_json(&item["item"].to_string()),
-    };
+    let columns = args.columns();
     let (mut shown, most) = (0, args.n.unwrap_or(u64::MAX));
     let page = runtime.block_on(follow(&admin, &wish, &mut |page| {
         for item in page["items"].as_array().into_iter().flatten() {
-            if !is_read(writeln!(io::stdout(), "{}", show(item)))? {
+            if !is_read(writeln!(io::stdout(), "{}", args.format.show(item, columns)))? {
                 return Ok(false);
             }
             shown += 1;
@@ -124,6 +143,29 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     }))?;
     if args.format == Format::Text {
         writeln!(io::stderr(), "{}", said(&page, shown)).context("cannot write to standard error")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what the process keeps of a pipeline in any case, the oldest first.
+fn recent(admin: &Admin, args: &TapArgs) -> anyhow::Result<ExitCode> {
+    let redact = if args.no_redact { "&redact=false" } else { "" };
+    let page = admin.get(&format!("/api/recent?pipeline={}{redact}", args.pipeline))?;
+    let (columns, most) = (args.columns(), args.n.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX));
+    let of = |list: &str| page[list].as_array().cloned().unwrap_or_default();
+    let mut items: Vec<Value> = ["passed", "lost", "removed"].into_iter().flat_map(of).collect();
+    items.sort_by_key(|item| item["unix_ms"].as_u64());
+    // What was lost passed before.
+    items.dedup();
+    for item in &items[items.len().saturating_sub(most)..] {
+        if !is_read(writeln!(io::stdout(), "{}", args.format.show(item, columns)))? {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    if args.format == Format::Text {
+        let said =
+            format!("{} items shown; up to {} more of those that passed are kept", items.len().min(most), page["kept"]);
+        writeln!(io::stderr(), "{said}").context("cannot write to standard error")?;
     }
     Ok(ExitCode::SUCCESS)
 }

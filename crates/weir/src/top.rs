@@ -1,4 +1,6 @@
-//! `weir top`: every pipeline of a running process with its rates, again and again.
+//! `weir top`: every pipeline of a running process with its rates, or who sends most, again and again.
+
+mod talkers;
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -13,11 +15,13 @@ use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
 use crate::tables::{bytes, cut, legible, table, time, whole_seconds};
+use talkers::Talkers;
 
 const EXAMPLES: &str = "\
 Examples:
   weir top                                   the process on this machine, until Ctrl-C
   weir top --once                            one table, for scripts and bug reports
+  weir top --talkers                         which pods send most, and how large their items are
   weir top --once --format json | jq '.[] | select(.lost > 0)'
 
 IN and OUT are items a second that were accepted and delivered, FILTERED those that rules removed, LOST all that were
@@ -32,6 +36,9 @@ pub(crate) struct TopArgs {
     /// Time between two tables
     #[arg(long, default_value = "2s", value_parser = weir_units::parse_positive_duration, value_name = "DURATION")]
     interval: Duration,
+    /// Who sends most instead: items and bytes of each namespace, pod and service since one looks
+    #[arg(long)]
+    talkers: bool,
     /// Print one table, over one interval, and end
     #[arg(long)]
     once: bool,
@@ -55,36 +62,33 @@ const HOME: &str = "\x1b[H\x1b[J";
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let admin = args.admin.admin()?;
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(watch(args, &admin))?;
+    let (mut before, format) = (None, args.format);
+    let mut frame = |out: &mut Vec<u8>, room| match args.talkers {
+        true => talkers(&admin, format, (out, room)),
+        false => pipelines(&admin, format, &mut before, (out, room)),
+    };
+    runtime.block_on(watch(args, &mut frame))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn watch(args: &TopArgs, admin: &Admin) -> anyhow::Result<()> {
+/// Shows what `frame` makes, again and again. The first one says where counting begins, and is not shown.
+async fn watch(args: &TopArgs, frame: &mut dyn FnMut(&mut Vec<u8>, Room) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let redraws = io::stdout().is_terminal() && !args.once && args.format == Format::Text;
-    let mut before = Sums::of(&now(admin)?);
+    frame(&mut Vec::new(), Room::ENDLESS)?;
     loop {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
             () = tokio::time::sleep(args.interval) => {}
         }
-        let (page, health) = match now(admin).and_then(|page| Ok((page, admin.get("/health/pipelines")?))) {
-            Ok(pages) => pages,
+        let mut out = Vec::new();
+        match frame(&mut out, if redraws { Room::of_terminal() } else { Room::ENDLESS }) {
+            Ok(()) => {}
             // It may be starting again, which is when one wants to go on looking.
             Err(error) if redraws => {
                 writeln!(io::stdout(), "\n{error:#}; asked again")?;
                 continue;
             }
             Err(error) => return Err(error),
-        };
-        let sums = Sums::of(&page);
-        let lines = lines(&page, &health, &before, &sums);
-        let mut out = Vec::new();
-        match args.format {
-            Format::Json => writeln!(out, "{}", Value::from(lines.iter().map(Line::as_json).collect::<Vec<_>>()))?,
-            Format::Text => {
-                let room = if redraws { Room::of_terminal() } else { Room::ENDLESS };
-                text(&mut out, &page, &lines, room)?;
-            }
         }
         let home = if redraws { HOME } else { "" };
         let mut stdout = io::stdout().lock();
@@ -92,8 +96,33 @@ async fn watch(args: &TopArgs, admin: &Admin) -> anyhow::Result<()> {
         if !is_read(written)? || args.once {
             return Ok(());
         }
-        before = sums;
     }
+}
+
+fn pipelines(
+    admin: &Admin,
+    format: Format,
+    before: &mut Option<Sums>,
+    (out, room): (&mut Vec<u8>, Room),
+) -> anyhow::Result<()> {
+    let (page, health) = (now(admin)?, admin.get("/health/pipelines")?);
+    let sums = Sums::of(&page);
+    let lines = lines(&page, &health, before.as_ref().unwrap_or(&sums), &sums);
+    match format {
+        Format::Json => writeln!(out, "{}", Value::from(lines.iter().map(Line::as_json).collect::<Vec<_>>()))?,
+        Format::Text => text(out, &page, &lines, room)?,
+    }
+    *before = Some(sums);
+    Ok(())
+}
+
+fn talkers(admin: &Admin, format: Format, (out, room): (&mut Vec<u8>, Room)) -> anyhow::Result<()> {
+    let talkers = Talkers::ask(admin)?;
+    match format {
+        Format::Json => writeln!(out, "{}", talkers.json())?,
+        Format::Text => talkers.text(out, room)?,
+    }
+    Ok(())
 }
 
 fn now(admin: &Admin) -> anyhow::Result<Value> {
@@ -226,7 +255,7 @@ fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
 /// As many lines as there is room for, with what is wrong beneath. That has a third of it at most, if there is more.
 fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], mut room: Room) -> io::Result<()> {
     let head = heading(page);
-    let columns = Some(room.columns).filter(|columns| *columns < usize::MAX);
+    let columns = columns(room);
     writeln!(out, "{}", cut(head, columns))?;
     let error = page["configuration"]["error"].as_str();
     let error = error.map(|error| format!("The newest configuration is not used: {}", legible(error)));
@@ -264,6 +293,11 @@ fn heading(page: &Value) -> String {
         bytes(number(&page["journal"]["disk_bytes"])),
         number(&page["connections"]),
     )
+}
+
+/// Where lines are cut.
+fn columns(room: Room) -> Option<usize> {
+    Some(room.columns).filter(|columns| *columns < usize::MAX)
 }
 
 fn words(of: &Value) -> String {

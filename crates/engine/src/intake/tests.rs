@@ -48,7 +48,8 @@ fn intake(backend: Arc<dyn Backend>, rules: Option<Arc<Rules>>) -> Arc<Intake> {
     tokio::spawn(delivery);
     let selection = Selection::new(&weir_plan::Input::default());
     let intake = Intake::new(budget, Duration::from_millis(1), None, &Onlookers::default());
-    let routes = vec![Route { pipeline: Arc::new(pipeline), selection, rules }];
+    let recent = Arc::new(Recent::within(0));
+    let routes = vec![Route { pipeline: Arc::new(pipeline), selection, rules, recent }];
     intake.set_routes(Routes { routes, ..Routes::empty() }, MEMORY);
     Arc::new(intake)
 }

@@ -30,8 +30,8 @@ impl Rules {
                 self.count("fluent_bit_filter", number, std::slice::from_ref(stats), &[tally]);
             }
             if did.dropped > 0 {
-                let condition = Some(Arc::clone(&stats.filtered));
-                work.remove(Removed { reason: "filter", items: did.dropped, condition });
+                let counter = Some(Arc::clone(&stats.filtered));
+                work.remove(Removed { reason: "filter", items: did.dropped, counter });
             }
         }
         work.becomes(done.request, max_scratch);

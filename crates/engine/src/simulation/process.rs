@@ -25,6 +25,7 @@ use crate::pipeline::{Common, Limits, Pipeline};
 use crate::settings::{Fsync, Onlookers};
 use crate::share::Share;
 use crate::store::{Io, Opened, Store};
+use crate::taps::Recent;
 
 const MEMORY: usize = 1 << 20;
 const BATCH_BYTES: usize = 48 << 10;
@@ -144,7 +145,8 @@ impl Process {
         self.deliveries.spawn(delivery);
         let rules = planned.has_rules.then(|| rules::compile(&id));
         let selection = Selection::new(&weir_plan::Input::default());
-        self.route(|routes| routes.push(Route { pipeline: Arc::new(pipeline), selection, rules }));
+        let recent = Arc::new(Recent::within(1 << 20));
+        self.route(|routes| routes.push(Route { pipeline: Arc::new(pipeline), selection, rules, recent }));
     }
 
     /// A reload takes a pipeline away: it delivers what it can until the deadline.

@@ -20,7 +20,7 @@ use crate::rules::{Memory, Processed, Rules};
 /// For one request.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// A larger item is not taken out of its request.
-const MOST_ITEM: usize = 32 << 10;
+pub(super) const MOST_ITEM: usize = 32 << 10;
 /// Of what is looked for, this much.
 const MOST_TEXT: usize = 1024;
 
@@ -252,13 +252,13 @@ impl Pace {
     }
 }
 
-fn removed_by(rules: &Rules, processed: &Processed) -> Option<RemovedBy> {
+pub(super) fn removed_by(rules: &Rules, processed: &Processed) -> Option<RemovedBy> {
     if processed.items > 0 {
         return None;
     }
     let removed = processed.removed.first();
-    let field = match removed.and_then(|removed| removed.place(&rules.filters)) {
-        Some((filter, line)) => format!("filter[{filter}].conditions[{line}]"),
+    let field = match removed.and_then(|removed| removed.condition(rules)) {
+        Some(condition) => condition.field(),
         None => removed.map_or("transform", |removed| removed.reason).to_owned(),
     };
     Some(RemovedBy { field })

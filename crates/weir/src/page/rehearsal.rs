@@ -1,4 +1,6 @@
-//! `/api/preview`: what other rules would make of what a tap has caught, without using them.
+//! `/api/preview`: what other rules would make of what passed lately, or of what a tap has caught, without using them.
+
+use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize, Serializer};
@@ -6,8 +8,9 @@ use serde_json::{Value, json};
 use weir_engine::RuleReport;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
-use weir_engine::taps::{Rehearsal, Taps};
-use weir_plan::{Filter, Pipeline, Processing, Signal, Transform};
+use weir_engine::taps::{Caught, Rehearsal, Taps};
+use weir_engine::view::View;
+use weir_plan::{Filter, Pipeline, PipelineId, Processing, Signal, Transform};
 
 use super::json::{Refusal, document, show};
 use super::taps::TapsPage;
@@ -27,7 +30,8 @@ pub(super) struct RehearsalPage {
 #[serde(deny_unknown_fields)]
 struct Changed {
     pipeline: String,
-    tap: u64,
+    /// Whose items they are tried on; otherwise on what passed lately.
+    tap: Option<u64>,
     #[serde(default)]
     transform: Vec<TransformRule>,
     #[serde(default)]
@@ -65,17 +69,21 @@ impl RehearsalPage {
         let named = named.ok_or_else(|| {
             Refusal::wrong(format!("there is no pipeline {:?}: write it as traces/NAME", changed.pipeline))
         })?;
-        let items = self.taps.kept(changed.tap, &named.id).ok_or_else(|| {
-            Refusal::new(
-                StatusCode::GONE,
-                format!("there is no tap {}: open another one, of the pipeline", changed.tap),
-            )
-        })?;
+        let items = self.items(&changed, &named.id, asked.view)?;
         let pipeline = Pipeline { processing: changed.processing(), ..named };
         let rehearsal = self.taps.rehearse(&pipeline, &items)?;
         // What a tap hides, nobody sees in another way.
-        let redacts = changed.redact || self.opened.redacts(changed.tap);
+        let redacts = changed.redact || changed.tap.is_some_and(|tap| self.opened.redacts(tap));
         Ok(show(body, &answer(&pipeline, &rehearsal, redacts)))
+    }
+
+    fn items(&self, changed: &Changed, pipeline: &PipelineId, view: &View) -> Result<Vec<Arc<Caught>>, Refusal> {
+        match changed.tap {
+            Some(tap) => self.taps.kept(tap, pipeline).ok_or_else(|| {
+                Refusal::new(StatusCode::GONE, format!("there is no tap {tap}: open another one, of the pipeline"))
+            }),
+            None => Ok(view.recent(pipeline).map(|recent| recent.passed).unwrap_or_default()),
+        }
     }
 }
 

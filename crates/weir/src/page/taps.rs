@@ -242,19 +242,20 @@ struct Items {
 fn items<S: Serializer>(items: &Items, to: S) -> Result<S::Ok, S::Error> {
     let mut list = to.serialize_seq(None)?;
     for caught in &items.caught {
-        list.serialize_element(&item(caught, items))?;
+        list.serialize_element(&item(caught, items.redacts, &items.texts))?;
     }
     list.end()
 }
 
-fn item(caught: &Caught, Items { redacts, texts, .. }: &Items) -> Value {
+/// An item as everybody who asks for one gets it.
+pub(super) fn item(caught: &Caught, redacts: bool, texts: &Texts) -> Value {
     let removed_by = caught.removed_by.as_ref().map(|by| {
         let text = texts.get(&(caught.pipeline.clone(), by.field.clone())).map_or("", String::as_str);
         json!({"field": by.field, "text": text})
     });
     json!({
         "seq": caught.number, "unix_ms": caught.unix_ms, "pipeline": caught.pipeline.to_string(),
-        "item": document(caught.pipeline.signal, &caught.request, *redacts),
+        "item": document(caught.pipeline.signal, &caught.request, redacts),
         "way": way_of(caught.way()), "removed_by": removed_by,
     })
 }

@@ -259,6 +259,79 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
     assert!(caught(&read(port, tap).await).iter().all(|(_, way)| way != "removed"), "nothing was deployed");
 }
 
+fn names(items: &Value) -> Vec<(String, String)> {
+    caught(&json!({ "items": items }))
+}
+
+/// Nobody has to look when it happens.
+#[tokio::test]
+async fn what_passed_is_seen_afterwards() {
+    let refuses = |request: &Captured| payload::ids(&request.message).contains(&1);
+    let script =
+        move |_, request: &Captured| if refuses(request) { Say::Code(3, "no such field", None) } else { Say::Ok };
+    let backend = Backend::scripted(script).await;
+    let weir = Weir::start(&filtering(backend.address), &[]).await;
+    let (port, path) = (admin(&weir), "/api/recent?pipeline=traces/shop");
+    let (_, before) = get(port, path).await;
+    assert_eq!((&before["kept"], &before["removed"], &before["lost"]), (&json!(0), &json!([]), &json!([])));
+    let first = async { send(&weir, 1, 1).await };
+    let others = async {
+        eventually("the first is kept", async || get(port, path).await.1["kept"] == 1).await;
+        eventually("it is lost, as others are taken", async || {
+            send(&weir, 5, 1).await;
+            get(port, path).await.1["lost"][0].is_object()
+        })
+        .await;
+    };
+    tokio::join!(first, others);
+    send(&weir, 2, 10).await;
+    let (status, recent) = get(port, path).await;
+    assert_eq!((status, names(&recent["lost"])), (200, vec![named(1, "rejected")]));
+    assert!(names(&recent["passed"]).contains(&named(1, "rejected")), "{recent}");
+    let removed = names(&recent["removed"]);
+    assert!(removed == [named(2, "removed")] || removed == [named(4, "removed")], "{removed:?}");
+    let by = json!({"field": "filter[0].conditions[1]", "text": "IsMatch(span.name, \"/(2|4)$\")"});
+    assert_eq!(recent["removed"][0]["removed_by"], by);
+    assert_eq!(weir.all_logged("somebody looks at telemetry that passed lately").len(), 1);
+    let rules = json!({"pipeline": "traces/shop", "filter": [{"conditions": ["IsMatch(span.name, \"/1$\")"]}]});
+    let (status, answer) = post(port, "/api/preview", &rules).await;
+    assert_eq!((status, &answer["samples"], &answer["removed"]), (200, &recent["kept"], &json!(1)), "{answer}");
+    let (_, lines, said) = told(port, &["tap", "traces/shop", "--recent"]).await;
+    assert!(said.contains("items shown"), "{said}");
+    assert_eq!(lines.matches(" rejected: ").count(), 1, "{lines}");
+    assert!(lines.contains("removed by filter[0].conditions[1]"), "{lines}");
+    let (status, attributes) = get(port, "/api/attributes?pipeline=traces/shop").await;
+    assert_eq!((status, &attributes["items"]), (200, &recent["kept"]), "{attributes}");
+    let service = attributes["attributes"].as_array().unwrap().iter().find(|of| of["key"] == "service.name").unwrap();
+    let of = (&service["of"], &service["items"], &service["values"]);
+    assert_eq!(of, (&json!("resource"), &recent["kept"], &json!(1)), "{attributes}");
+    for (path, status) in [("/api/recent?pipeline=traces/none", 404), ("/api/recent", 404), ("/api/recent?of=a", 400)] {
+        assert_eq!(get(port, path).await.0, status, "{path}");
+    }
+    assert_eq!(get(weir.metrics, path).await.0, 404, "not for everybody");
+}
+
+/// What was kept names the rules.
+#[tokio::test]
+async fn with_other_rules_what_passed_begins_anew() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&filtering(sink.grpc), &[]).await;
+    let (port, path) = (admin(&weir), "/api/recent?pipeline=traces/shop");
+    let kept = async || get(port, path).await.1["kept"].clone();
+    let changed = async |times: usize| {
+        eventually("it is taken up", async || weir.all_logged("configuration reloaded").len() == times).await;
+    };
+    send(&weir, 1, 3).await;
+    assert_eq!(kept().await, json!(3));
+    let document = filtering(sink.grpc);
+    weir.edit(&(document.clone() + &manifest("other", sink.grpc)));
+    changed(1).await;
+    assert_eq!(kept().await, json!(3), "its rules are the same");
+    weir.edit(&document.replace("never", "ever"));
+    changed(2).await;
+    assert_eq!(kept().await, json!(0));
+}
+
 #[tokio::test]
 async fn rules_show_no_secret_that_their_tap_hides() {
     let sink = sink("{}").await;
@@ -447,6 +520,13 @@ async fn the_same_is_told_in_a_terminal() {
     let line =
         "traces/shop removed by filter[0].conditions[1] (IsMatch(span.name, \"/(2|4)$\")): span \"GET /orders/4\"";
     assert!(why.0 == Some(0) && why.1.contains(line), "{why:?}");
+    let (code, talkers, _) = told(port, &["top", "--talkers", "--once", "--interval", "10ms"]).await;
+    assert!(code == Some(0) && talkers.contains("0 senders"), "counted since somebody looks: {talkers}");
+    send(&weir, 1, 4).await;
+    let (_, talkers, _) = told(port, &["top", "--talkers", "--once", "--interval", "10ms", "--format", "json"]).await;
+    let talkers: Value = serde_json::from_str(&talkers).unwrap();
+    assert_eq!((&talkers[0]["service"], &talkers[0]["items"]), (&json!("shop"), &json!(4)), "{talkers}");
+    assert!(talkers[0]["bytes_per_item"].as_u64() > Some(0), "{talkers}");
     let (code, _, error) = told("127.0.0.1:1".parse().unwrap(), &["top", "--once"]).await;
     assert!(code == Some(1) && error.contains("nothing answers at 127.0.0.1:1"), "{error}");
 }

@@ -1,0 +1,97 @@
+//! `weir top --talkers`: which namespaces, pods and services send most.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Room, columns, words};
+use crate::admin::{Admin, number};
+use crate::tables::{bytes, count, cut, now_ms, table, time};
+
+/// What was counted since the first question.
+#[derive(Debug)]
+pub(super) struct Talkers(Value);
+
+impl Talkers {
+    pub(super) fn ask(admin: &Admin) -> anyhow::Result<Self> {
+        Ok(Self(admin.get("/api/talkers")?))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        self.rows().iter().map(as_json).collect()
+    }
+
+    /// As many as there is room for, the most bytes first.
+    pub(super) fn text(&self, out: &mut Vec<u8>, room: Room) -> io::Result<()> {
+        let rows = self.rows();
+        let since = Duration::from_millis(now_ms().saturating_sub(number(&self.0["since_unix_ms"])));
+        let left_out = match number(&self.0["left_out"]) {
+            0 => String::new(),
+            left_out => format!("; {} more are of senders that are not listed", count(left_out, "item")),
+        };
+        let senders = count(rows.len(), "sender");
+        let head = format!("{senders} in the last {}, as long as somebody looks{left_out}", time(since.as_secs()));
+        writeln!(out, "{}", cut(head, columns(room)))?;
+        // The heading, an empty line, the head of the table, how many are left out, and the line of the cursor.
+        let shown = rows.len().min(room.rows.saturating_sub(5).max(1));
+        let mut drawn = Vec::new();
+        let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
+        table(&mut drawn, head, rows[..shown].iter().map(row))?;
+        for line in String::from_utf8_lossy(&drawn).lines() {
+            writeln!(out, "{}", cut(line.to_owned(), columns(room)))?;
+        }
+        if shown < rows.len() {
+            writeln!(out, "and {} more", rows.len() - shown)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> &[Value] {
+        self.0["talkers"].as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+fn average(of: &Value) -> u64 {
+    number(&of["bytes"]).checked_div(number(&of["items"])).unwrap_or_default()
+}
+
+fn as_json(of: &Value) -> Value {
+    let mut row = of.clone();
+    row["bytes_per_item"] = json!(average(of));
+    row
+}
+
+fn row(of: &Value) -> [String; 7] {
+    let name = |field: &str| Some(words(&of[field])).filter(|name| !name.is_empty()).unwrap_or_else(|| "-".to_owned());
+    let [namespace, pod, service, signal] = ["namespace", "pod", "service", "signal"].map(name);
+    let items = number(&of["items"]).to_string();
+    [namespace, pod, service, signal, items, bytes(number(&of["bytes"])), bytes(average(of))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_are_first_and_there_are_no_more_rows_than_a_terminal_has() {
+        let talker = |pod: usize| {
+            json!({"signal": "logs", "namespace": "shop", "pod": format!("cart-{pod}\u{1b}"), "service": "", "items": 4,
+                "bytes": 4096})
+        };
+        let page =
+            json!({"since_unix_ms": now_ms(), "left_out": 7, "talkers": (0..30).map(talker).collect::<Vec<_>>()});
+        let mut out = Vec::new();
+        Talkers(page).text(&mut out, Room { rows: 8, columns: 80 }).unwrap();
+        let expected = "\
+30 senders in the last 0s, as long as somebody looks; 7 items more are of sende…
+
+NAMESPACE      POD  SERVICE  SIGNAL  ITEMS    BYTES  BYTES/ITEM
+shop       cart-0         -    logs      4  4.0 KiB     1.0 KiB
+shop       cart-1         -    logs      4  4.0 KiB     1.0 KiB
+shop       cart-2         -    logs      4  4.0 KiB     1.0 KiB
+and 27 more
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
