@@ -44,7 +44,8 @@ class ResourceMetrics:
     def pods(self, path: str, query: str) -> Object:
         """Of those that run. The path and the query are those of pods themselves, in another API."""
         pods = json.loads(self._rest.call("GET", f"/api/v1{path}?{query}"))["items"]
-        running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        is_leaving = lambda pod: "deletionTimestamp" in pod["metadata"]
+        running = [pod for pod in pods if pod["status"]["phase"] == "Running" and not is_leaving(pod)]
         return {"kind": "PodMetricsList", "items": [self._pod(pod, len(running)) for pod in running]}
 
     def _pod(self, pod: Object, of: int) -> Object:

@@ -180,8 +180,10 @@ def test_an_autoscaler_counts_replicas_by_their_cpu(scene: Scene, tmp_path: Path
         installation.install(gateway=gateway)
         cluster.apply(_pipeline(NOBODY, runtime={"enabled": False}))
         replicas = "deployment/telemetry-gateway"
-        wait_until(lambda: _ready(cluster, replicas) == 2, "there are as many as there have to be", 240)
-        wait_until(lambda: _counted(cluster) == (20, 2), "the autoscaler has seen how little they use", 240)
+        # What another test needed stays for five minutes: that is how long an autoscaler waits before there are fewer.
+        few = [(20, 2), (13, 3)]
+        wait_until(lambda: _ready(cluster, replicas) in (2, 3), "there are as many as there have to be", 240)
+        wait_until(lambda: _counted(cluster) in few, "the autoscaler has seen how little they use", 240)
         metrics.millicores = 480
         wait_until(lambda: _counted(cluster) == (60, 4), "it has made two more", 240)
         wait_until(lambda: _ready(cluster, replicas) == 4, "they are ready", 120)

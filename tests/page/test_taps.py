@@ -106,7 +106,7 @@ def test_what_rules_remove_is_shown_with_the_rule(page: Page, busy: Scene) -> No
 
 def test_what_rules_removed_is_there_afterwards(page: Page, busy: Scene, pictures: Path) -> None:
     page.open(busy.weir.admin, "losses")
-    page.button("#losses tr[data-key='traces/shop']", "The last ones")
+    page.button("#losses tr[data-key='traces/shop']", "Recent items")
     page.wait(lambda: page.texts("#losses-recent li"), "items")
     lines = page.texts("#losses-recent li")
     assert 0 < len(lines) <= 5 and all("GET /healthz" in line and FILTER in line for line in lines), lines
@@ -114,7 +114,7 @@ def test_what_rules_removed_is_there_afterwards(page: Page, busy: Scene, picture
     page.wait_text("#losses-recent", "Copy as a sample for weir try")
     page.picture(pictures / "removed.png")
     page.open(busy.weir.metrics_address, "losses")
-    page.button("#losses tr[data-key='traces/shop']", "The last ones")
+    page.button("#losses tr[data-key='traces/shop']", "Recent items")
     page.wait_text("#losses-recent", "admin port only")
 
 
@@ -134,6 +134,8 @@ def test_losses_lead_to_samples(page: Page, lab: Lab, binary: Path, pictures: Pa
     record = json.loads(copied)["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
     assert record["body"] == {"stringValue": MAY_BE_REFUSED}
     page.picture(pictures / "losses.png")
+    page.button(row, "Recent items")
+    page.wait_text("#losses-recent", "those that the backend refused")
     page.button(row, "Tap what is refused")
     page.wait_text("#tap-state", "open")
     assert [page.one(f"#tap-{part}").get_attribute("value") for part in ("pipeline", "edge", "only")] == ["logs/shop", "out", "rejected"]

@@ -47,7 +47,7 @@ const OF_MEMORY_FOR_BACKEND_CONNECTIONS: usize = 32;
 /// One part in so many of the memory is set aside for samples of what backends refused.
 const OF_MEMORY_FOR_SAMPLES: usize = 128;
 
-/// One part in so many of the memory is set aside for what passed lately.
+/// One part in so many of the memory is set aside for recent items.
 const OF_MEMORY_FOR_RECENT: usize = 128;
 
 /// One part in so many of the memory is set aside for compressors at work.
@@ -98,7 +98,7 @@ pub(crate) struct Division {
     pub(crate) halves: usize,
     /// What samples of one pipeline's refused requests may take.
     pub(crate) samples: usize,
-    /// What is kept of what passed one pipeline lately.
+    /// What recent items of one pipeline may take.
     pub(crate) recent: usize,
     /// Connections that one pipeline may use at once. What they cost is set aside.
     pub(crate) backend_connections: usize,

@@ -56,7 +56,7 @@ pub(crate) struct Route {
     pub(crate) selection: Selection,
     /// None: it takes requests as they are.
     pub(crate) rules: Option<Arc<Rules>>,
-    /// What passed lately, under these rules.
+    /// Recent items, under these rules.
     pub(crate) recent: Arc<Recent>,
 }
 
@@ -292,7 +292,7 @@ impl Intake {
             let Some(taken) = enriched.select(&route.selection, cuts.purse)? else { continue };
             let (pipeline, rules) = (&route.pipeline.account.id, route.rules.as_ref());
             let before = Before { body: taken.body.clone(), items: taken.items };
-            let processed = enriched.process(taken, rules.map(|rules| &**rules), cuts.purse)?;
+            let processed = enriched.process(taken, route.rules.as_deref(), cuts.purse)?;
             let looking = self.taps.at(pipeline, &route.recent);
             let mark = looking.look(signal, (pipeline, rules), (&before, &processed), cuts.purse);
             // Should this one fail, what was converted before it is taken back as it is dropped.

@@ -40,7 +40,7 @@ struct SampleJson<'a> {
 
 impl Page for Rejected {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        if self.readers.is_new(asked.peer) {
+        if self.readers.note(asked.peer, "") {
             tracing::info!(from = %asked.peer, "somebody looks at samples of what backends refused");
         }
         let most = asked.view.refused().map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();

@@ -121,18 +121,18 @@ pub(crate) struct Removed {
     counter: Option<Arc<AtomicU64>>,
 }
 
-/// A condition of a filter, by its place: which filter, and which of its conditions.
+/// Where a condition stands: in which filter, and which of its conditions it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Condition {
+pub(crate) struct ConditionPlace {
     pub(crate) filter: usize,
-    pub(crate) line: usize,
+    pub(crate) condition: usize,
 }
 
-impl Condition {
+impl ConditionPlace {
     /// As the configuration calls it.
     pub(crate) fn field(self) -> String {
-        let Self { filter, line } = self;
-        format!("filter[{filter}].conditions[{line}]")
+        let Self { filter, condition } = self;
+        format!("filter[{filter}].conditions[{condition}]")
     }
 }
 
@@ -353,11 +353,12 @@ impl Removed {
     }
 
     /// The condition of these rules that removed them, if it was one.
-    pub(crate) fn condition(&self, rules: &Rules) -> Option<Condition> {
+    pub(crate) fn place(&self, rules: &Rules) -> Option<ConditionPlace> {
         let counter = self.counter.as_ref()?;
         let is_it = |stats: &RuleStats| Arc::ptr_eq(&stats.filtered, counter);
         let mut filters = rules.filters.iter().enumerate();
-        filters.find_map(|(filter, of)| Some(Condition { filter, line: of.conditions.iter().position(is_it)? }))
+        filters
+            .find_map(|(filter, of)| Some(ConditionPlace { filter, condition: of.conditions.iter().position(is_it)? }))
     }
 
     /// The request is accepted.

@@ -2,7 +2,7 @@
 //!
 //! A tap catches items at one edge of some pipelines, as they were there, until its time is over or nobody asks for it
 //! any more. It only looks: no verdict, no book and no byte of a request depends on it. While there is none, a request
-//! pays one relaxed load for each pipeline. While there is one, requests are handed to it as they are, which copies nothing,
+//! pays one relaxed load for each pipeline, and what its recent items cost (`recent`). While there is one, requests are handed to it as they are, which copies nothing,
 //! and a thread for blocking work takes them apart, one at a time for all taps, for a bounded time each, and at most a
 //! quarter of the time. What it has no time or room for is left out and counted. What is kept is paid for from the memory
 //! budget, and makes room for what comes.
@@ -15,7 +15,7 @@ mod rehearsal;
 mod tap;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -169,7 +169,7 @@ impl Taps {
         let text = wish.condition.as_deref().unwrap_or_default();
         let paid = self.pay_for([text].into_iter(), MOST_CONDITION)?;
         // Nobody else opens one meanwhile. Requests are not kept waiting while a condition is compiled.
-        let _alone = self.shelf.compiles.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(&self.shelf.compiles);
         let is_full = |taps: &[Arc<Tap>]| taps.iter().filter(|tap| tap.is_open()).count() >= MOST_TAPS;
         if is_full(&self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner)) {
             return Err(TapError::TooMany);
@@ -288,6 +288,10 @@ impl Taps {
         let took = tokio::task::spawn_blocking(work).await.unwrap_or_default();
         tokio::time::sleep(took * REST).await;
     }
+}
+
+fn lock<T>(what: &std::sync::Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Who looks at one pipeline while a request passes it.

@@ -132,10 +132,10 @@ impl View {
         pipelines.map(|pipeline| (pipeline.account.id.clone(), pipeline.stats.samples.list()))
     }
 
-    /// What passed a pipeline lately; `None` if there is no such pipeline. Whoever keeps it keeps memory that was set aside
+    /// The recent items of a pipeline; `None` if there is no such pipeline. Whoever keeps it keeps memory that was set aside
     /// for it.
     pub fn recent(&self, pipeline: &PipelineId) -> Option<RecentItems> {
-        self.0.intake.routes().to(pipeline).map(|route| route.recent.items())
+        self.0.intake.routes().to(pipeline).map(|route| route.recent.lists())
     }
 }
 

@@ -1,4 +1,4 @@
-// Which attributes the items of a pipeline have, how many values each has, and what it takes: of what passed lately.
+// Which attributes the items of a pipeline have, how many values each has, and what it takes: of recent items.
 
 import { ask } from "./ask.js";
 import { $, amount, bytes, counted, duration, element } from "./dom.js";
@@ -15,7 +15,7 @@ export const attributes = {
   every: 5000,
   isAdmin: true,
   begin() {
-    table = new Table({ caption: "Attributes of items that passed lately", columns: COLUMNS, key: (row) => `${row.of} ${row.key}`, sort: 3, none: "No item that is kept has an attribute." });
+    table = new Table({ caption: "Attributes of recent items", columns: COLUMNS, key: (row) => `${row.of} ${row.key}`, sort: 3, none: "No item that is kept has an attribute." });
     $("attributes").append(table.root);
     $("attributes-pipeline").addEventListener("change", () => {
       answer = null;
@@ -36,7 +36,7 @@ export const attributes = {
     if (!answer) return;
     const since = Math.max(0, state.now.unix_seconds - answer.since_unix_ms / 1000);
     const words = answer.items
-      ? `Of ${counted(answer.items, "item")} that passed in the last ${duration(Math.round(since))}, ${bytes(answer.bytes / answer.items)} each with all that is around it${answer.left_out ? `; ${counted(answer.left_out, "attribute")} had no room here` : ""}.`
+      ? `Of ${counted(answer.items, "recent item")} in the last ${duration(Math.round(since))}, ${bytes(answer.bytes / answer.items)} each with all that is around it${answer.left_out ? `; ${counted(answer.left_out, "attribute")} had no room here` : ""}.`
       : "Nothing has passed since the rules of this pipeline changed.";
     if ($("attributes-words").textContent !== words) $("attributes-words").textContent = words;
     table.set(answer.attributes);

@@ -20,7 +20,7 @@ const PARTS = {
   backend_connections: "set aside for connections to backends",
   pieces: "notes on telemetry that is on the disk: where it is, and when it is tried again",
   samples: "samples of what backends refused",
-  recent: "what passed lately",
+  recent: "recent items of pipelines",
   series: "what the conversion of metrics to delta remembers of each series",
 };
 

@@ -11,7 +11,7 @@ let samplesTable;
 let removedTable;
 // What /rejected has; `null` on a port that has no such path.
 let samples = [];
-// What is shown of what passed before anybody looked.
+// Items that are shown of what passed before anybody looked.
 let recent = [];
 
 // Why Weir gives items up, and the way on which a tap sees such items.
@@ -34,12 +34,12 @@ export const losses = {
     samples = await askIfThere("rejected");
   },
   begin(go) {
-    lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what, event) => (what === "recent" ? showRecent(key.split(" ")[0], "lost", event.target) : go(what, key.split(" ")[0], "out", event.target.dataset.only)), none: "Nothing was lost since the start of the process." });
+    lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what, event) => (what === "recent" ? showRecent(key.split(" ")[0], "lost", event.target, event.target.dataset.only) : go(what, key.split(" ")[0], "out", event.target.dataset.only)), none: "Nothing was lost since the start of the process." });
     samplesTable = new Table({ isBeside: true, caption: "Samples of what backends refused", columns: SAMPLES, key: keyOf, act: copySample, none: "Backends have refused nothing." });
     removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what, event) => (what === "recent" ? showRecent(key, "removed", event.target) : go(what, key, "removed")), none: "No pipeline has rules." });
     $("losses").append(
       element("h2", {}, "Lost"), lossesTable.root,
-      element("p", { class: "faint words" }, "A few of the items that pass are kept, and so some that are lost in memory are among the last ones. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good, and a tap does not see what becomes of it there: the samples below do. Of what waits, the oldest is given up first."),
+      element("p", { class: "faint words" }, "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good, and a tap does not see what becomes of it there: the samples below do. Of what waits, the oldest is given up first."),
       element("h2", {}, "Samples of what backends refused"),
       element("p", { class: "faint words", id: "losses-elsewhere" }, "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 unless told otherwise)."),
       element("p", { id: "losses-trouble", class: "bad words", role: "alert" }), samplesTable.root,
@@ -85,14 +85,14 @@ async function copySample(key, what, event) {
   }
 }
 
-const RECENT = { lost: "Of the items of %s that are kept, these were lost", removed: "The last items of %s that each rule removed" };
-
-async function showRecent(pipeline, list, from) {
+// `only`: the way that such items have gone.
+async function showRecent(pipeline, list, from, only) {
   const shown = $("losses-recent");
   try {
-    recent = (await ask(`api/recent?pipeline=${pipeline}`))[list];
+    recent = (await ask(`api/recent?pipeline=${pipeline}`))[list].filter((item) => !only || item.way === only);
+    const what = list === "removed" ? "the last that each condition removed" : only === "rejected" ? "those that the backend refused" : "those that were dropped here";
     const items = recent.map((item, index) => entry({ ...item, seq: index }, false));
-    shown.replaceChildren(element("h2", { tabindex: "-1" }, RECENT[list].replace("%s", pipeline)),
+    shown.replaceChildren(element("h2", { tabindex: "-1" }, `Recent items of ${pipeline}: ${what}`),
       items.length ? element("ol", { class: "items" }, ...items) : element("p", {}, "There are none. Only a few items a second are kept, and none of before the rules changed."));
     shown.querySelector("h2").focus();
   } catch (error) {
@@ -119,7 +119,7 @@ const LOSSES = [
     head: "Since", number: true, of: (row) => row.first_unix_seconds,
     cell: (row) => (row.first_unix_seconds ? [day(row.first_unix_seconds * 1000), element("div", { class: "faint" }, `last ${ago(row.last_unix_seconds)}`)] : ""),
   },
-  { head: "Samples", of: () => "", cell: (row) => (row.only ? [row.only === "stored" ? "" : button("The last ones", "recent"), " ", button(TAPS[row.only], "tap", { "data-only": row.only })] : faint("there are none")) },
+  { head: "Look", of: () => "", cell: (row) => (row.only ? [row.only === "stored" ? "" : button("Recent items", "recent", { "data-only": row.only }), " ", button(TAPS[row.only], "tap", { "data-only": row.only })] : faint("there are none")) },
 ];
 
 const SAMPLES = [
@@ -135,5 +135,5 @@ const REMOVED = [
   { head: "Pipeline", of: (line) => line.pipeline },
   { head: "Items", number: true, of: (line) => sum(line.books.filtered), cell: (line) => amount(sum(line.books.filtered)) },
   { head: "By", of: (line) => reasons(line.books.filtered) },
-  { head: "Samples", of: () => "", cell: () => [button("The last ones", "recent"), " ", button("Tap what rules remove", "tap")] },
+  { head: "Look", of: () => "", cell: () => [button("Recent items", "recent"), " ", button("Tap what rules remove", "tap")] },
 ];

@@ -64,6 +64,7 @@ async function load() {
   if (!pipeline) return;
   edited = pipeline;
   trouble("");
+  showSamples();
   try {
     const { pipelines } = await ask("api/configuration");
     if (edited !== pipeline) return;
@@ -150,8 +151,8 @@ async function collect() {
 function showSamples() {
   const has = samples ? samples.items.size : 0;
   $("rules-progress").value = has;
-  const words = !samples ? "Rules are tried on up to 1,000 items that passed lately, unless you collect others. Nothing here changes the pipeline."
-    : samples.state === "open" ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like` : `${amount(has)}; the tap has ended: rules are tried on what passed lately, or collect again`;
+  const words = !samples ? "Rules are tried on recent items, unless you collect others. Nothing here changes the pipeline."
+    : samples.state === "open" ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like` : `${amount(has)}; the tap has ended: rules are tried on recent items, or collect again`;
   if ($("rules-state").textContent !== words) $("rules-state").textContent = words;
 }
 
@@ -159,7 +160,7 @@ async function preview() {
   trouble("");
   $("rules-preview").disabled = true;
   try {
-    // Without a tap they are tried on what is kept of each pipeline in any case.
+    // Without a tap they are tried on recent items.
     const tap = samples?.state === "open" ? samples.id : undefined;
     showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap, transform: written("transform"), filter: written("filter") } }));
   } catch (error) {

@@ -76,11 +76,17 @@ pub(crate) fn routes(verdicts: &Verdicts, past: &Past) -> Vec<Route> {
 /// What shows telemetry, or names of what is in it: for the admin port alone.
 pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurations: &Configurations) -> Vec<Route> {
     let page = TapsPage::new(taps, configurations);
-    let rehearsal = RehearsalPage { taps: taps.clone(), opened: page.clone(), configurations: configurations.clone() };
+    let recent = RecentPage::new(configurations);
+    let rehearsal = RehearsalPage {
+        taps: taps.clone(),
+        opened: page.clone(),
+        recent: recent.clone(),
+        configurations: configurations.clone(),
+    };
     vec![
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
-        Route::new("/api/recent", RecentPage::new(configurations)),
+        Route::new("/api/recent", recent),
         Route::new("/api/attributes", AttributesPage(configurations.clone())),
         Route::new("/api/preview", rehearsal),
         Route::new("/api/sample", SamplePage),

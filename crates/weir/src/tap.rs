@@ -1,5 +1,6 @@
 //! `weir tap`: what passes a pipeline, live.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,8 +14,8 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs};
-use crate::tables::{columns_of_terminal, cut, legible, legible_json};
+use crate::admin::{Admin, AdminArgs, number};
+use crate::tables::{columns_of_terminal, count, cut, legible, legible_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +23,7 @@ Examples:
   weir tap logs/all --edge removed                         what its rules remove, and which rule
   weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
-  weir tap logs/all --recent                               what passed and what was lost before anybody looked
+  weir tap logs/all --recent                               some of what passed, or was lost, before anybody looked
   weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
 
 Each line says when the item passed, what has become of it so far, and what it is; a terminal shows as much of it as it is
@@ -42,7 +43,7 @@ pub(crate) struct TapArgs {
     pipeline: String,
     #[command(flatten)]
     admin: AdminArgs,
-    /// Show what is kept in any case, and end: a few of the items that passed, were removed by rules, or lost
+    /// Show recent items, and end: a few that passed, that rules removed, or that were lost before anybody looked
     #[arg(long, conflicts_with_all = ["edge", "text", "condition", "rate", "duration"])]
     recent: bool,
     /// Where to look
@@ -60,7 +61,7 @@ pub(crate) struct TapArgs {
     /// When it ends; at most 15 minutes
     #[arg(short, long, default_value = "5m", value_parser = parse_positive_duration, value_name = "DURATION")]
     duration: Duration,
-    /// End after so many items
+    /// End after so many items; with --recent, show only the last
     #[arg(short, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
     n: Option<u64>,
     /// Do not cut lines at the width of the terminal
@@ -147,27 +148,32 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what the process keeps of a pipeline in any case, the oldest first.
+/// Shows the recent items of a pipeline, the oldest first.
 fn recent(admin: &Admin, args: &TapArgs) -> anyhow::Result<ExitCode> {
+    if args.pipeline == "*" {
+        bail!("recent items are those of one pipeline: name it, as traces/NAME");
+    }
     let redact = if args.no_redact { "&redact=false" } else { "" };
     let page = admin.get(&format!("/api/recent?pipeline={}{redact}", args.pipeline))?;
-    let (columns, most) = (args.columns(), args.n.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX));
     let of = |list: &str| page[list].as_array().cloned().unwrap_or_default();
-    let mut items: Vec<Value> = ["passed", "lost", "removed"].into_iter().flat_map(of).collect();
-    items.sort_by_key(|item| item["unix_ms"].as_u64());
-    // What was lost passed before.
-    items.dedup();
-    for item in &items[items.len().saturating_sub(most)..] {
+    let items: BTreeMap<_, _> = ["items", "lost", "removed"].into_iter().flat_map(of).map(numbered).collect();
+    let most = args.n.and_then(|n| usize::try_from(n).ok()).unwrap_or(items.len());
+    let columns = args.columns();
+    for item in items.values().skip(items.len().saturating_sub(most)) {
         if !is_read(writeln!(io::stdout(), "{}", args.format.show(item, columns)))? {
             return Ok(ExitCode::SUCCESS);
         }
     }
     if args.format == Format::Text {
-        let said =
-            format!("{} items shown; up to {} more of those that passed are kept", items.len().min(most), page["kept"]);
-        writeln!(io::stderr(), "{said}").context("cannot write to standard error")?;
+        let (shown, kept) = (count(items.len().min(most), "item"), number(&page["count"]));
+        writeln!(io::stderr(), "{shown} shown; {kept} that passed are kept")
+            .context("cannot write to standard error")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn numbered(item: Value) -> (u64, Value) {
+    (number(&item["seq"]), item)
 }
 
 /// Opens a tap, and shows what it has caught, page by page, until `show` says no, the tap ends, or Ctrl-C. Each item is on

@@ -26,7 +26,10 @@ Examples:
 
 IN and OUT are items a second that were accepted and delivered, FILTERED those that rules removed, LOST all that were
 dropped or rejected since the start, and PENDING what is owed to the backend. Whatever is not well stands first, and what
-is wrong with it beneath the table. `weir why PIPELINE` explains one of them.";
+is wrong with it beneath the table. `weir why PIPELINE` explains one of them.
+
+With --talkers, ITEMS and BYTES are those since the first question, and BYTES/ITEM is the size of an average item with its
+part of the resource.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -36,7 +39,7 @@ pub(crate) struct TopArgs {
     /// Time between two tables
     #[arg(long, default_value = "2s", value_parser = weir_units::parse_positive_duration, value_name = "DURATION")]
     interval: Duration,
-    /// Who sends most instead: items and bytes of each namespace, pod and service since one looks
+    /// Show who sends most instead: items and bytes of each namespace, pod and service since the first question
     #[arg(long)]
     talkers: bool,
     /// Print one table, over one interval, and end
@@ -55,6 +58,9 @@ enum Format {
     Json,
 }
 
+/// Lines beside the rows of a table: the heading, an empty line, the head of the table, how many are left out, and the line
+/// of the cursor.
+const BESIDE_ROWS: usize = 5;
 /// Moves a terminal's cursor to its first line, and clears from there.
 const HOME: &str = "\x1b[H\x1b[J";
 
@@ -260,23 +266,31 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], mut room: Room) -> io::
     let error = page["configuration"]["error"].as_str();
     let error = error.map(|error| format!("The newest configuration is not used: {}", legible(error)));
     let wrong = lines.iter().filter_map(|line| Some(format!("{}: {}", line.pipeline, legible(line.message.as_ref()?))));
-    // The heading, an empty line, the head of the table, how many are left out, and the line of the cursor.
-    room.rows = room.rows.saturating_sub(5);
+    room.rows = room.rows.saturating_sub(BESIDE_ROWS);
     let mut below = Room { rows: room.rows / 3, ..room };
     below.rows = below.rows.max(room.rows.saturating_sub(lines.len()));
     let whole = below.rows;
     let told: Vec<_> = error.into_iter().chain(wrong).take_while(|line| below.take("") && below.take(line)).collect();
     let shown = lines.len().min((room.rows - (whole - below.rows)).max(1));
     let head = ["pipeline", "state", "in/s", "out/s", "filtered/s", "lost", "pending", "bytes", "oldest"];
-    let mut drawn = Vec::new();
-    table(&mut drawn, head, lines[..shown].iter().map(Line::row))?;
-    for line in String::from_utf8_lossy(&drawn).lines() {
-        writeln!(out, "{}", cut(line.to_owned(), columns))?;
-    }
+    draw(out, head, lines[..shown].iter().map(Line::row), columns)?;
     if shown < lines.len() {
         writeln!(out, "and {} more", lines.len() - shown)?;
     }
     told.iter().try_for_each(|line| writeln!(out, "\n{line}"))
+}
+
+/// A table that is as wide as the terminal.
+fn draw<const N: usize>(
+    out: &mut Vec<u8>,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    columns: Option<usize>,
+) -> io::Result<()> {
+    let mut drawn = Vec::new();
+    table(&mut drawn, head, rows)?;
+    let drawn = String::from_utf8_lossy(&drawn);
+    drawn.lines().try_for_each(|line| writeln!(out, "{}", cut(line.to_owned(), columns)))
 }
 
 fn heading(page: &Value) -> String {

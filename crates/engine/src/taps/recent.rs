@@ -1,12 +1,12 @@
-//! What passed a pipeline lately: a few items, for whoever looks when it is over.
+//! Recent items: a few of those that passed a pipeline, for whoever looks when it is over.
 //!
 //! Each second, the first items of one request are kept as they were before the rules; and of each condition, one of the
-//! items that it removes. A request that is not looked at pays a relaxed load. All of it is within the room that is set
-//! aside for it, where older items make room for newer ones. What was kept goes when the rules change: it names them.
+//! items that it removes. They are copies within the room that is set aside for them, where older items make room for newer
+//! ones. What was kept goes when the rules change: it names them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,17 +14,18 @@ use weir_otlp::Part;
 
 use super::caught::{Caught, RemovedBy};
 use super::inbox::Passing;
+use super::lock;
 use super::mark::Way;
 use super::tap::{MOST_ITEM, removed_by};
 use crate::budget::{Purse, Shortage};
-use crate::rules::{Condition, Rules};
+use crate::rules::{ConditionPlace, Removed, Rules};
 
-/// Items that passed, and how many of them come from one second.
-const PASSED: usize = 1000;
+/// Items that are kept, and how many of them come from one second.
+const KEPT: usize = 1000;
 const A_SECOND: usize = 4;
 /// Items that one condition removed.
 const REMOVED: usize = 5;
-/// For what conditions removed of one request: what they remove may be the last item of very many.
+/// For the items of one request, and as much for what conditions removed of it, which may be the last of very many.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// One pipeline has no use for more room than this.
 pub(crate) const MAX_BYTES: usize = 1280 << 10;
@@ -33,14 +34,16 @@ const OF_ROOM_FOR_REMOVED: usize = 5;
 /// What an item costs beside its bytes.
 const ITEM_BYTES: usize = size_of::<Caught>() + 64;
 
-/// See the module.
+/// What is kept of one pipeline.
 #[derive(Debug)]
 pub(crate) struct Recent {
     room: AtomicUsize,
     /// The second of the last request of which items were kept.
     second: AtomicU64,
-    passed: Mutex<VecDeque<Arc<Caught>>>,
-    removed: Mutex<BTreeMap<Condition, Removals>>,
+    /// Items are numbered in the order in which they were kept.
+    last: AtomicU64,
+    items: Mutex<VecDeque<Arc<Caught>>>,
+    removed: Mutex<BTreeMap<ConditionPlace, Removals>>,
 }
 
 /// What one condition removed.
@@ -51,12 +54,12 @@ struct Removals {
     items: VecDeque<Arc<Caught>>,
 }
 
-/// What there is to look at.
+/// Lists of what is kept, made at one moment.
 #[derive(Debug, Default)]
 pub struct RecentItems {
     /// Items as they were before the rules, the oldest first.
-    pub passed: Vec<Arc<Caught>>,
-    /// Items that conditions removed, by condition, the newest first.
+    pub items: Vec<Arc<Caught>>,
+    /// Items that conditions removed, by condition, the newest first. Some of them are among `items`, with the same number.
     pub removed: Vec<Arc<Caught>>,
 }
 
@@ -64,139 +67,150 @@ impl RecentItems {
     /// Those that were given up, or refused by the backend, the newest first.
     pub fn lost(&self) -> impl Iterator<Item = &Arc<Caught>> {
         let is_lost = |item: &&Arc<Caught>| matches!(item.way(), Some(Way::Dropped | Way::Rejected));
-        self.passed.iter().rev().filter(is_lost)
+        self.items.iter().rev().filter(is_lost)
     }
 }
 
 /// What of a request is to be kept.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    passed: bool,
-    removed: Vec<Condition>,
+    /// Its first items.
+    items: bool,
+    /// An item that each of these removed.
+    removed: Vec<ConditionPlace>,
 }
 
 impl Due {
     pub(super) fn is_nothing(&self) -> bool {
-        !self.passed && self.removed.is_empty()
+        !self.items && self.removed.is_empty()
     }
 }
 
 impl Recent {
     pub(crate) fn within(room: usize) -> Self {
         let (room, second) = (AtomicUsize::new(room), AtomicU64::new(0));
-        Self { room, second, passed: Mutex::default(), removed: Mutex::default() }
+        Self { room, second, last: AtomicU64::new(0), items: Mutex::default(), removed: Mutex::default() }
     }
 
     /// There are more pipelines now, or fewer.
     pub(crate) fn resize(&self, room: usize) {
         self.room.store(room, Ordering::Relaxed);
-        fit_passed(&mut lock(&self.passed), self.room_for_passed());
-        fit_removed(&mut lock(&self.removed), self.room_for_removed());
+        let [for_items, for_removed] = self.rooms();
+        fit(&mut lock(&self.items), for_items);
+        fit_removed(&mut lock(&self.removed), for_removed);
     }
 
-    pub(crate) fn items(&self) -> RecentItems {
-        let passed = lock(&self.passed).iter().cloned().collect();
+    /// What is kept now.
+    pub(crate) fn lists(&self) -> RecentItems {
+        let items = lock(&self.items).iter().cloned().collect();
         let removed = lock(&self.removed);
         let newest_first = removed.values().flat_map(|removals| removals.items.iter().rev());
-        RecentItems { passed, removed: newest_first.cloned().collect() }
+        RecentItems { items, removed: newest_first.cloned().collect() }
     }
 
-    /// What is to be kept of a request that is done with the rules.
-    pub(super) fn due(&self, (rules, removed): (Option<&Arc<Rules>>, &[crate::rules::Removed]), second: u64) -> Due {
-        let passed =
-            self.second.load(Ordering::Relaxed) < second && self.second.fetch_max(second, Ordering::Relaxed) < second;
-        let Some(rules) = rules.filter(|_| !removed.is_empty()) else { return Due { passed, ..Due::default() } };
+    /// What is to be kept of a request that is done with the rules. A clock that was set back is a second like any other.
+    pub(super) fn due(&self, (rules, removed): (Option<&Arc<Rules>>, &[Removed]), second: u64) -> Due {
+        let items =
+            self.second.load(Ordering::Relaxed) != second && self.second.swap(second, Ordering::Relaxed) != second;
+        let Some(rules) = rules.filter(|_| !removed.is_empty()) else { return Due { items, ..Due::default() } };
         let mut known = lock(&self.removed);
-        let is_due = |condition: &Condition| {
-            let removals = known.entry(*condition).or_default();
-            std::mem::replace(&mut removals.second, second) < second
+        let is_due = |place: &ConditionPlace| {
+            let removals = known.entry(*place).or_default();
+            std::mem::replace(&mut removals.second, second) != second
         };
-        Due { passed, removed: removed.iter().filter_map(|of| of.condition(rules)).filter(is_due).collect() }
+        Due { items, removed: removed.iter().filter_map(|of| of.place(rules)).filter(is_due).collect() }
     }
 
     /// Keeps what is due. True if somebody may want to know what becomes of the request.
     pub(super) fn keep(&self, due: Due, passing: &Passing<'_>, purse: Purse<'_>) -> bool {
-        if due.passed {
-            self.keep_passed(passing, purse);
+        let kept = if due.items { self.keep_items(passing, purse) } else { Vec::new() };
+        let mut wanted: BTreeMap<_, _> = due.removed.into_iter().map(|place| (place.field(), place)).collect();
+        for item in &kept {
+            self.keep_if_wanted(item, &mut wanted);
         }
-        if !due.removed.is_empty() {
-            self.keep_removed(due.removed, passing, purse);
+        if !wanted.is_empty() {
+            self.keep_removed(wanted, passing, purse);
         }
-        due.passed
+        !kept.is_empty()
     }
 
-    fn keep_passed(&self, passing: &Passing<'_>, purse: Purse<'_>) {
-        let room = self.room_for_passed();
+    /// Keeps the first items of a request, and returns them.
+    fn keep_items(&self, passing: &Passing<'_>, purse: Purse<'_>) -> Vec<Arc<Caught>> {
+        let (began, [room, _]) = (Instant::now(), self.rooms());
         let parts = weir_otlp::single(passing.signal, &passing.before.body).take(A_SECOND);
-        for part in parts.filter(|part| part.length() <= MOST_ITEM) {
-            // Without memory it is left out.
-            let Ok((item, removed_by)) = look(&part, passing, purse) else { return };
-            let mut passed = lock(&self.passed);
-            passed.push_back(caught(&item, passing, removed_by));
-            fit_passed(&mut passed, room);
-        }
+        let parts = parts.take_while(|_| began.elapsed() < PATIENCE).filter(|part| part.length() <= MOST_ITEM);
+        // Without memory they are left out.
+        let looked_at = parts.map_while(|part| look(&part, passing, purse).ok());
+        let kept: Vec<_> = looked_at.map(|(item, by)| self.caught(&item, passing, by)).collect();
+        let mut items = lock(&self.items);
+        items.extend(kept.iter().cloned());
+        fit(&mut items, room);
+        kept
     }
 
     /// Looks for one item of each condition, from anywhere in the request on.
-    fn keep_removed(&self, mut wanted: Vec<Condition>, passing: &Passing<'_>, purse: Purse<'_>) {
-        let (began, room) = (Instant::now(), self.room_for_removed());
-        let items = usize::try_from(passing.before.items).unwrap_or(usize::MAX).max(1);
+    fn keep_removed(&self, mut wanted: BTreeMap<String, ConditionPlace>, passing: &Passing<'_>, purse: Purse<'_>) {
+        let (began, items) = (Instant::now(), usize::try_from(passing.before.items).unwrap_or(usize::MAX).max(1));
         let begin = usize::try_from(passing.unix_nanos).unwrap_or_default() % items;
         let parts = || weir_otlp::single(passing.signal, &passing.before.body);
-        for part in parts().skip(begin).chain(parts().take(begin)).filter(|part| part.length() <= MOST_ITEM) {
-            if wanted.is_empty() || began.elapsed() >= PATIENCE {
+        let all = parts().chain(parts()).take_while(|_| began.elapsed() < PATIENCE).skip(begin).take(items);
+        for part in all.filter(|part| part.length() <= MOST_ITEM) {
+            let Ok((item, by)) = look(&part, passing, purse) else { return };
+            if by.as_ref().is_some_and(|by| wanted.contains_key(&by.field)) {
+                self.keep_if_wanted(&self.caught(&item, passing, by), &mut wanted);
+            }
+            if wanted.is_empty() {
                 return;
             }
-            let Ok((item, by)) = look(&part, passing, purse) else { return };
-            let Some(at) = by.as_ref().and_then(|by| wanted.iter().position(|of| of.field() == by.field)) else {
-                continue;
-            };
-            let condition = wanted.swap_remove(at);
-            let mut removed = lock(&self.removed);
-            removed.entry(condition).or_default().items.push_back(caught(&item, passing, by));
-            fit_removed(&mut removed, room);
         }
     }
 
-    fn room_for_passed(&self) -> usize {
-        self.room.load(Ordering::Relaxed) - self.room_for_removed()
+    fn keep_if_wanted(&self, item: &Arc<Caught>, wanted: &mut BTreeMap<String, ConditionPlace>) {
+        let Some(place) = item.removed_by.as_ref().and_then(|by| wanted.remove(&by.field)) else { return };
+        let [_, room] = self.rooms();
+        let mut removed = lock(&self.removed);
+        removed.entry(place).or_default().items.push_back(Arc::clone(item));
+        fit_removed(&mut removed, room);
     }
 
-    fn room_for_removed(&self) -> usize {
-        self.room.load(Ordering::Relaxed) / OF_ROOM_FOR_REMOVED
+    /// A copy: what payloads paid for is given back.
+    fn caught(&self, item: &Bytes, passing: &Passing<'_>, removed_by: Option<RemovedBy>) -> Arc<Caught> {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let copy = Bytes::copy_from_slice(item);
+        Arc::new(Caught::new(number, passing.unix_nanos, passing.pipeline, copy, (removed_by, passing.mark)))
+    }
+
+    /// For items, and for those that conditions removed.
+    fn rooms(&self) -> [usize; 2] {
+        let room = self.room.load(Ordering::Relaxed);
+        let for_removed = room / OF_ROOM_FOR_REMOVED;
+        [room - for_removed, for_removed]
     }
 }
 
 /// An item alone, and the rule that removes it.
 fn look(part: &Part<'_>, passing: &Passing<'_>, purse: Purse<'_>) -> Result<(Bytes, Option<RemovedBy>), Shortage> {
     let item = purse.copy(part)?;
-    let has_removed = passing.after.items < passing.before.items;
-    let by = match passing.rules.filter(|_| has_removed) {
+    let by = match passing.rules.filter(|_| !passing.after.removed.is_empty()) {
         Some(rules) => removed_by(rules, &rules.attempt(item.clone(), 1, purse, passing.unix_nanos)?),
         None => None,
     };
     Ok((item, by))
 }
 
-/// A copy: what payloads paid for is given back.
-fn caught(item: &Bytes, passing: &Passing<'_>, removed_by: Option<RemovedBy>) -> Arc<Caught> {
-    let copy = Bytes::copy_from_slice(item);
-    Arc::new(Caught::new(0, passing.unix_nanos, passing.pipeline, copy, (removed_by, passing.mark)))
-}
-
 fn cost(item: &Arc<Caught>) -> usize {
     ITEM_BYTES + item.pipeline.name.len() + item.request.len()
 }
 
-fn fit_passed(passed: &mut VecDeque<Arc<Caught>>, room: usize) {
-    let mut bytes: usize = passed.iter().map(cost).sum();
-    while passed.len() > PASSED || bytes > room {
-        bytes -= passed.pop_front().map_or(bytes, |oldest| cost(&oldest));
+fn fit(items: &mut VecDeque<Arc<Caught>>, room: usize) {
+    let mut bytes: usize = items.iter().map(cost).sum();
+    while items.len() > KEPT || bytes > room {
+        bytes -= items.pop_front().map_or(bytes, |oldest| cost(&oldest));
     }
 }
 
 /// Whoever has most makes room first.
-fn fit_removed(removed: &mut BTreeMap<Condition, Removals>, room: usize) {
+fn fit_removed(removed: &mut BTreeMap<ConditionPlace, Removals>, room: usize) {
     let size = |of: &Removals| of.items.iter().map(cost).sum::<usize>();
     for removals in removed.values_mut().filter(|of| of.items.len() > REMOVED) {
         removals.items.pop_front();
@@ -205,10 +219,6 @@ fn fit_removed(removed: &mut BTreeMap<Condition, Removals>, room: usize) {
         let Some(largest) = removed.values_mut().max_by_key(|of| size(of)) else { return };
         largest.items.pop_front();
     }
-}
-
-fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -228,26 +238,26 @@ mod tests {
 
     #[test]
     fn the_newest_that_fit_are_kept() {
-        let mut passed = VecDeque::new();
+        let mut items = VecDeque::new();
         for number in 1..=5000 {
-            passed.push_back(item(number, 1));
-            fit_passed(&mut passed, usize::MAX);
+            items.push_back(item(number, 1));
+            fit(&mut items, usize::MAX);
         }
-        assert_eq!((passed.len(), passed[0].number), (PASSED, 4001));
-        fit_passed(&mut passed, ROOM);
-        let bytes: usize = passed.iter().map(cost).sum();
-        assert!(bytes <= ROOM && bytes > ROOM - cost(&passed[0]) && passed.back().unwrap().number == 5000, "{bytes}");
-        passed.push_back(item(5001, ROOM));
-        fit_passed(&mut passed, ROOM);
-        assert!(passed.is_empty(), "one that is larger than all room");
+        assert_eq!((items.len(), items[0].number), (KEPT, 4001));
+        fit(&mut items, ROOM);
+        let bytes: usize = items.iter().map(cost).sum();
+        assert!(bytes <= ROOM && bytes > ROOM - cost(&items[0]) && items.back().unwrap().number == 5000, "{bytes}");
+        items.push_back(item(5001, ROOM));
+        fit(&mut items, ROOM);
+        assert!(items.is_empty(), "one that is larger than all room");
     }
 
     #[test]
     fn a_rule_that_removes_large_items_takes_no_room_of_others() {
         let mut removed = BTreeMap::new();
-        let condition = |line| Condition { filter: 0, line };
+        let place = |condition| ConditionPlace { filter: 0, condition };
         let mut keep = |line, number, bytes| {
-            removed.entry(condition(line)).or_insert_with(Removals::default).items.push_back(item(number, bytes));
+            removed.entry(place(line)).or_insert_with(Removals::default).items.push_back(item(number, bytes));
             fit_removed(&mut removed, ROOM);
             removed.values().map(|of| of.items.iter().map(|item| item.number).collect()).collect::<Vec<Vec<_>>>()
         };
@@ -263,7 +273,11 @@ mod tests {
     #[test]
     fn one_request_of_a_second_is_looked_at() {
         let recent = Recent::within(ROOM);
-        let is_due = |second| recent.due((None, &[]), second).passed;
-        assert_eq!([7, 7, 8, 7, 8, 9].map(is_due), [true, false, true, false, false, true]);
+        let is_due = |second| recent.due((None, &[]), second).items;
+        assert_eq!(
+            [7, 7, 8, 8, 3, 3].map(is_due),
+            [true, false, true, false, true, false],
+            "also of a clock that is set back"
+        );
     }
 }

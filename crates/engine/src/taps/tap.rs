@@ -1,8 +1,8 @@
 //! One tap.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
@@ -12,7 +12,7 @@ use weir_plan::{Filter, Pipeline, PipelineId, Processing};
 
 use super::caught::{Caught, Newest, RemovedBy};
 use super::inbox::{Inbox, Passed, Passing};
-use super::{Edge, Reading, TapError, TapFigures, Wish};
+use super::{Edge, Reading, TapError, TapFigures, Wish, lock};
 use crate::budget::{Budget, Permit, Purse, Shortage};
 use crate::clock::unix_nanos;
 use crate::rules::{Memory, Processed, Rules};
@@ -257,8 +257,8 @@ pub(super) fn removed_by(rules: &Rules, processed: &Processed) -> Option<Removed
         return None;
     }
     let removed = processed.removed.first();
-    let field = match removed.and_then(|removed| removed.condition(rules)) {
-        Some(condition) => condition.field(),
+    let field = match removed.and_then(|removed| removed.place(rules)) {
+        Some(place) => place.field(),
         None => removed.map_or("transform", |removed| removed.reason).to_owned(),
     };
     Some(RemovedBy { field })
@@ -299,8 +299,4 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 
 fn unix_ms() -> u64 {
     unix_nanos() / 1_000_000
-}
-
-fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    what.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -81,6 +81,15 @@ impl Configurations {
         self.lock().pipelines.clone()
     }
 
+    /// The pipeline of this name, as it is configured.
+    pub(super) fn pipeline(&self, name: &str) -> Result<Pipeline, Refusal> {
+        let mut all = self.pipelines().into_iter();
+        all.find(|pipeline| pipeline.id.to_string() == name).ok_or_else(|| {
+            let error = format!("there is no pipeline {name:?}: write it as traces/NAME");
+            Refusal::new(StatusCode::NOT_FOUND, error)
+        })
+    }
+
     /// What conditions of filters say.
     pub(super) fn texts(&self) -> Texts {
         let state = self.lock();

@@ -73,6 +73,11 @@ pub(super) fn whole(name: &str, value: Option<&str>) -> Result<Option<u64>, Refu
     value.map(|value| value.parse().map_err(|_| wrong(value))).transpose()
 }
 
+/// Of a field that is true unless a client says otherwise.
+pub(super) fn yes() -> bool {
+    true
+}
+
 /// A request as a document.
 pub(super) fn document(signal: Signal, request: &[u8], redacts: bool) -> Value {
     let json = weir_otlp::to_json(signal, request, &Limits::default()).ok();

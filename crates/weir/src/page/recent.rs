@@ -1,73 +1,69 @@
-//! `/api/recent?pipeline=traces/shop`: a few of the items that passed a pipeline lately, what its rules removed, and what was
-//! lost. `&redact=false` shows what looks like a secret, too.
+//! `/api/recent?pipeline=traces/shop`: the few items of a pipeline that are kept without a tap: what passed, what its rules
+//! removed, and what was lost. `&redact=false` shows what looks like a secret, too.
 
 use std::sync::Arc;
 
-use http::StatusCode;
-use serde::ser::SerializeSeq;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Readers, Shown};
 use weir_engine::taps::{Caught, RecentItems};
-use weir_engine::view::View;
 use weir_plan::PipelineId;
 
-use super::configurations::Texts;
 use super::json::{Refusal, parameters, show};
-use super::taps;
+use super::taps::Items;
 use crate::page::Configurations;
 
-/// Items of a list that are shown, and bytes of them before they are documents, and one item more.
+/// Items of a list that are shown, and their bytes before they are documents; one item more is shown.
 const MOST_SHOWN: usize = 50;
 const MOST_BYTES: usize = 64 << 10;
 
-/// See the module. The log says who looks.
-#[derive(Debug)]
+/// See the module.
+#[derive(Debug, Clone)]
 pub(super) struct RecentPage {
     configurations: Configurations,
-    readers: Readers,
+    readers: Arc<Readers>,
 }
 
 impl RecentPage {
     pub(super) fn new(configurations: &Configurations) -> Self {
-        Self { configurations: configurations.clone(), readers: Readers::default() }
+        Self { configurations: configurations.clone(), readers: Arc::default() }
+    }
+
+    /// The recent items of a pipeline. The log says who reads them: they are telemetry.
+    pub(super) fn read(&self, pipeline: &PipelineId, redact: bool, asked: &Asked<'_>) -> RecentItems {
+        let Some(recent) = asked.view.recent(pipeline) else { return RecentItems::default() };
+        if self.readers.note(asked.peer, &format!("{pipeline} {redact}")) {
+            tracing::info!(from = %asked.peer, %pipeline, redact, "somebody looks at recent items of telemetry");
+        }
+        recent
     }
 
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let [pipeline, redact] = parameters(asked.query, ["pipeline", "redact"])?;
-        let (id, recent) = find(&self.configurations, pipeline.unwrap_or_default(), asked.view)?;
-        if self.readers.is_new(asked.peer) {
-            tracing::info!(from = %asked.peer, pipeline = %id, "somebody looks at telemetry that passed lately");
-        }
-        let list = |items: Vec<Arc<Caught>>| List {
-            items,
-            redacts: redact != Some("false"),
-            texts: self.configurations.texts(),
-        };
+        let (id, redacts) = (self.configurations.pipeline(pipeline.unwrap_or_default())?.id, redact != Some("false"));
+        let recent = self.read(&id, redacts, asked);
+        let list = |caught: Vec<Arc<Caught>>| Items { caught, redacts, texts: self.configurations.texts() };
         let answer = Answer {
             pipeline: id.to_string(),
-            kept: recent.passed.len(),
-            since_unix_ms: recent.passed.first().map(|oldest| oldest.unix_ms),
-            lost: list(recent.lost().cloned().collect()),
-            removed: list(recent.removed),
-            passed: list(recent.passed.into_iter().rev().collect()),
+            count: recent.items.len(),
+            since_unix_ms: recent.items.first().map(|oldest| oldest.unix_ms),
+            lost: list(newest(recent.lost())),
+            removed: list(newest(recent.removed.iter())),
+            items: list(newest(recent.items.iter().rev())),
         };
         Ok(show(body, &answer))
     }
 }
 
-/// What passed the pipeline of this name lately.
-pub(super) fn find(
-    configurations: &Configurations,
-    name: &str,
-    view: &View,
-) -> Result<(PipelineId, RecentItems), Refusal> {
-    let mut all = configurations.pipelines().into_iter().map(|pipeline| pipeline.id);
-    let found = all.find(|id| id.to_string() == name).and_then(|id| Some((view.recent(&id)?, id)));
-    found.map(|(recent, id)| (id, recent)).ok_or_else(|| {
-        let error = format!("there is no pipeline {name:?}: add ?pipeline=traces/NAME, with one of /api/configuration");
-        Refusal::new(StatusCode::NOT_FOUND, error)
-    })
+/// As many of these as are shown.
+fn newest<'a>(items: impl Iterator<Item = &'a Arc<Caught>>) -> Vec<Arc<Caught>> {
+    let mut bytes = 0;
+    let fits = |item: &&Arc<Caught>| {
+        let fits = bytes < MOST_BYTES;
+        bytes += item.request.len();
+        fits
+    };
+    items.take(MOST_SHOWN).take_while(fits).cloned().collect()
 }
 
 impl Page for RecentPage {
@@ -80,36 +76,14 @@ impl Page for RecentPage {
     }
 }
 
-/// Every list begins with the newest; of `removed`, each condition's does.
+/// Every list begins with the newest; of `removed`, each condition's does. An item has the same `seq` in each list.
 #[derive(Serialize)]
 struct Answer {
     pipeline: String,
-    /// Items that can be tried on, and when the oldest of them passed.
-    kept: usize,
+    /// How many items there are to try rules on, and when the oldest of them passed.
+    count: usize,
     since_unix_ms: Option<u64>,
-    lost: List,
-    removed: List,
-    passed: List,
-}
-
-struct List {
-    items: Vec<Arc<Caught>>,
-    redacts: bool,
-    texts: Texts,
-}
-
-impl Serialize for List {
-    /// Documents are made one after the other.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut list = to.serialize_seq(None)?;
-        let mut bytes = 0;
-        for item in self.items.iter().take(MOST_SHOWN) {
-            if bytes >= MOST_BYTES {
-                break;
-            }
-            bytes += item.request.len();
-            list.serialize_element(&taps::item(item, self.redacts, &self.texts))?;
-        }
-        list.end()
-    }
+    lost: Items,
+    removed: Items,
+    items: Items,
 }

@@ -1,4 +1,4 @@
-//! `/api/preview`: what other rules would make of what passed lately, or of what a tap has caught, without using them.
+//! `/api/preview`: what other rules would make of recent items, or of what a tap has caught, without using them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use weir_engine::RuleReport;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::taps::{Caught, Rehearsal, Taps};
-use weir_engine::view::View;
 use weir_plan::{Filter, Pipeline, PipelineId, Processing, Signal, Transform};
 
 use super::json::{Refusal, document, show};
+use super::recent::RecentPage;
 use super::taps::TapsPage;
 use crate::page::Configurations;
 use crate::yaml;
@@ -22,6 +22,7 @@ use crate::yaml;
 pub(super) struct RehearsalPage {
     pub(super) taps: Taps,
     pub(super) opened: TapsPage,
+    pub(super) recent: RecentPage,
     pub(super) configurations: Configurations,
 }
 
@@ -30,13 +31,13 @@ pub(super) struct RehearsalPage {
 #[serde(deny_unknown_fields)]
 struct Changed {
     pipeline: String,
-    /// Whose items they are tried on; otherwise on what passed lately.
+    /// Whose items they are tried on; otherwise on recent items.
     tap: Option<u64>,
     #[serde(default)]
     transform: Vec<TransformRule>,
     #[serde(default)]
     filter: Vec<FilterRule>,
-    #[serde(default = "yes")]
+    #[serde(default = "super::json::yes")]
     redact: bool,
 }
 
@@ -56,33 +57,25 @@ struct FilterRule {
     conditions: Vec<String>,
 }
 
-fn yes() -> bool {
-    true
-}
-
 impl RehearsalPage {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let changed: Changed = serde_json::from_slice(asked.body)
             .map_err(|error| Refusal::wrong(format!("cannot read the rules: {error}")))?;
-        let pipelines = self.configurations.pipelines();
-        let named = pipelines.into_iter().find(|pipeline| pipeline.id.to_string() == changed.pipeline);
-        let named = named.ok_or_else(|| {
-            Refusal::wrong(format!("there is no pipeline {:?}: write it as traces/NAME", changed.pipeline))
-        })?;
-        let items = self.items(&changed, &named.id, asked.view)?;
+        let named = self.configurations.pipeline(&changed.pipeline)?;
+        let items = self.items(&changed, &named.id, asked)?;
         let pipeline = Pipeline { processing: changed.processing(), ..named };
         let rehearsal = self.taps.rehearse(&pipeline, &items)?;
-        // What a tap hides, nobody sees in another way.
+        // What a tap hides is hidden when rules are tried on it.
         let redacts = changed.redact || changed.tap.is_some_and(|tap| self.opened.redacts(tap));
         Ok(show(body, &answer(&pipeline, &rehearsal, redacts)))
     }
 
-    fn items(&self, changed: &Changed, pipeline: &PipelineId, view: &View) -> Result<Vec<Arc<Caught>>, Refusal> {
+    fn items(&self, changed: &Changed, id: &PipelineId, asked: &Asked<'_>) -> Result<Vec<Arc<Caught>>, Refusal> {
         match changed.tap {
-            Some(tap) => self.taps.kept(tap, pipeline).ok_or_else(|| {
+            Some(tap) => self.taps.kept(tap, id).ok_or_else(|| {
                 Refusal::new(StatusCode::GONE, format!("there is no tap {tap}: open another one, of the pipeline"))
             }),
-            None => Ok(view.recent(pipeline).map(|recent| recent.passed).unwrap_or_default()),
+            None => Ok(self.recent.read(id, changed.redact, asked).items),
         }
     }
 }

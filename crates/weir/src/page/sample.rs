@@ -22,12 +22,8 @@ struct Refused {
     signal: String,
     /// OTLP protobuf in base64.
     otlp: String,
-    #[serde(default = "yes")]
+    #[serde(default = "super::json::yes")]
     redact: bool,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Page for SamplePage {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::Text;
@@ -47,7 +46,7 @@ struct Opened {
     items_per_second: u32,
     #[serde(default = "five_minutes")]
     seconds: u64,
-    #[serde(default = "yes")]
+    #[serde(default = "super::json::yes")]
     redact: bool,
 }
 
@@ -66,10 +65,6 @@ fn ten() -> u32 {
 
 fn five_minutes() -> u64 {
     300
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl TapsPage {
@@ -227,37 +222,36 @@ struct Answer {
     last: u64,
     /// What has become of all that is kept, by their numbers.
     ways: Vec<(u64, &'static str)>,
-    #[serde(serialize_with = "items")]
     items: Items,
 }
 
-struct Items {
-    caught: Vec<Arc<Caught>>,
-    redacts: bool,
+/// Items as everybody who asks for some gets them.
+pub(super) struct Items {
+    pub(super) caught: Vec<Arc<Caught>>,
+    pub(super) redacts: bool,
     /// What rules say, by pipeline and field.
-    texts: Texts,
+    pub(super) texts: Texts,
 }
 
-/// Documents are made one after the other.
-fn items<S: Serializer>(items: &Items, to: S) -> Result<S::Ok, S::Error> {
-    let mut list = to.serialize_seq(None)?;
-    for caught in &items.caught {
-        list.serialize_element(&item(caught, items.redacts, &items.texts))?;
+impl Serialize for Items {
+    /// Documents are made one after the other.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.caught.iter().map(|caught| self.document(caught)))
     }
-    list.end()
 }
 
-/// An item as everybody who asks for one gets it.
-pub(super) fn item(caught: &Caught, redacts: bool, texts: &Texts) -> Value {
-    let removed_by = caught.removed_by.as_ref().map(|by| {
-        let text = texts.get(&(caught.pipeline.clone(), by.field.clone())).map_or("", String::as_str);
-        json!({"field": by.field, "text": text})
-    });
-    json!({
-        "seq": caught.number, "unix_ms": caught.unix_ms, "pipeline": caught.pipeline.to_string(),
-        "item": document(caught.pipeline.signal, &caught.request, redacts),
-        "way": way_of(caught.way()), "removed_by": removed_by,
-    })
+impl Items {
+    fn document(&self, caught: &Caught) -> Value {
+        let removed_by = caught.removed_by.as_ref().map(|by| {
+            let text = self.texts.get(&(caught.pipeline.clone(), by.field.clone())).map_or("", String::as_str);
+            json!({"field": by.field, "text": text})
+        });
+        json!({
+            "seq": caught.number, "unix_ms": caught.unix_ms, "pipeline": caught.pipeline.to_string(),
+            "item": document(caught.pipeline.signal, &caught.request, self.redacts),
+            "way": way_of(caught.way()), "removed_by": removed_by,
+        })
+    }
 }
 
 fn way_of(way: Option<Way>) -> &'static str {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Room, columns, words};
+use super::{BESIDE_ROWS, Room, columns, draw, words};
 use crate::admin::{Admin, number};
-use crate::tables::{bytes, count, cut, now_ms, table, time};
+use crate::tables::{bytes, count, cut, now_ms, time};
 
 /// What was counted since the first question.
 #[derive(Debug)]
@@ -28,19 +28,14 @@ impl Talkers {
         let since = Duration::from_millis(now_ms().saturating_sub(number(&self.0["since_unix_ms"])));
         let left_out = match number(&self.0["left_out"]) {
             0 => String::new(),
-            left_out => format!("; {} more are of senders that are not listed", count(left_out, "item")),
+            left_out => format!("; {} more are of talkers that are not listed", count(left_out, "item")),
         };
-        let senders = count(rows.len(), "sender");
-        let head = format!("{senders} in the last {}, as long as somebody looks{left_out}", time(since.as_secs()));
+        let talkers = count(rows.len(), "talker");
+        let head = format!("{talkers} since the first question, {} ago{left_out}", time(since.as_secs()));
         writeln!(out, "{}", cut(head, columns(room)))?;
-        // The heading, an empty line, the head of the table, how many are left out, and the line of the cursor.
-        let shown = rows.len().min(room.rows.saturating_sub(5).max(1));
-        let mut drawn = Vec::new();
+        let shown = rows.len().min(room.rows.saturating_sub(BESIDE_ROWS).max(1));
         let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
-        table(&mut drawn, head, rows[..shown].iter().map(row))?;
-        for line in String::from_utf8_lossy(&drawn).lines() {
-            writeln!(out, "{}", cut(line.to_owned(), columns(room)))?;
-        }
+        draw(out, head, rows[..shown].iter().map(row), columns(room))?;
         if shown < rows.len() {
             writeln!(out, "and {} more", rows.len() - shown)?;
         }
@@ -84,7 +79,7 @@ mod tests {
         let mut out = Vec::new();
         Talkers(page).text(&mut out, Room { rows: 8, columns: 80 }).unwrap();
         let expected = "\
-30 senders in the last 0s, as long as somebody looks; 7 items more are of sende…
+30 talkers since the first question, 0s ago; 7 items more are of talkers that a…
 
 NAMESPACE      POD  SERVICE  SIGNAL  ITEMS    BYTES  BYTES/ITEM
 shop       cart-0         -    logs      4  4.0 KiB     1.0 KiB

@@ -249,7 +249,7 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
             "span.nam",
         ),
         (json!({"pipeline": "traces/shop", "tap": 99}), 410, "there is no tap 99"),
-        (json!({"pipeline": "traces/none", "tap": tap}), 400, "there is no pipeline"),
+        (json!({"pipeline": "traces/none", "tap": tap}), 404, "there is no pipeline"),
     ] {
         let (found, answer) = post(port, "/api/preview", &rules).await;
         assert!(found == status && answer["error"].as_str().unwrap().contains(words), "{answer}");
@@ -273,42 +273,79 @@ async fn what_passed_is_seen_afterwards() {
     let weir = Weir::start(&filtering(backend.address), &[]).await;
     let (port, path) = (admin(&weir), "/api/recent?pipeline=traces/shop");
     let (_, before) = get(port, path).await;
-    assert_eq!((&before["kept"], &before["removed"], &before["lost"]), (&json!(0), &json!([]), &json!([])));
+    assert_eq!((&before["count"], &before["removed"], &before["lost"]), (&json!(0), &json!([]), &json!([])));
     let first = async { send(&weir, 1, 1).await };
     let others = async {
-        eventually("the first is kept", async || get(port, path).await.1["kept"] == 1).await;
+        eventually("the first is kept", async || get(port, path).await.1["count"] == 1).await;
         eventually("it is lost, as others are taken", async || {
             send(&weir, 5, 1).await;
             get(port, path).await.1["lost"][0].is_object()
         })
         .await;
     };
+    // Nobody else is first.
     tokio::join!(first, others);
     send(&weir, 2, 10).await;
     let (status, recent) = get(port, path).await;
     assert_eq!((status, names(&recent["lost"])), (200, vec![named(1, "rejected")]));
-    assert!(names(&recent["passed"]).contains(&named(1, "rejected")), "{recent}");
+    assert!(names(&recent["items"]).contains(&named(1, "rejected")), "{recent}");
     let removed = names(&recent["removed"]);
     assert!(removed == [named(2, "removed")] || removed == [named(4, "removed")], "{removed:?}");
     let by = json!({"field": "filter[0].conditions[1]", "text": "IsMatch(span.name, \"/(2|4)$\")"});
     assert_eq!(recent["removed"][0]["removed_by"], by);
-    assert_eq!(weir.all_logged("somebody looks at telemetry that passed lately").len(), 1);
-    let rules = json!({"pipeline": "traces/shop", "filter": [{"conditions": ["IsMatch(span.name, \"/1$\")"]}]});
-    let (status, answer) = post(port, "/api/preview", &rules).await;
-    assert_eq!((status, &answer["samples"], &answer["removed"]), (200, &recent["kept"], &json!(1)), "{answer}");
     let (_, lines, said) = told(port, &["tap", "traces/shop", "--recent"]).await;
-    assert!(said.contains("items shown"), "{said}");
+    assert!(said.contains("are kept"), "{said}");
     assert_eq!(lines.matches(" rejected: ").count(), 1, "{lines}");
     assert!(lines.contains("removed by filter[0].conditions[1]"), "{lines}");
-    let (status, attributes) = get(port, "/api/attributes?pipeline=traces/shop").await;
-    assert_eq!((status, &attributes["items"]), (200, &recent["kept"]), "{attributes}");
-    let service = attributes["attributes"].as_array().unwrap().iter().find(|of| of["key"] == "service.name").unwrap();
-    let of = (&service["of"], &service["items"], &service["values"]);
-    assert_eq!(of, (&json!("resource"), &recent["kept"], &json!(1)), "{attributes}");
+    let (code, _, error) = told(port, &["tap", "*", "--recent"]).await;
+    assert!(code == Some(1) && error.contains("of one pipeline"), "{error}");
     for (path, status) in [("/api/recent?pipeline=traces/none", 404), ("/api/recent", 404), ("/api/recent?of=a", 400)] {
         assert_eq!(get(port, path).await.0, status, "{path}");
     }
     assert_eq!(get(weir.metrics, path).await.0, 404, "not for everybody");
+}
+
+/// A few of each second are enough to try rules on, and to count what attributes have.
+#[tokio::test]
+async fn rules_are_tried_on_recent_items_and_nobody_sees_them_unnoticed() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    send(&weir, 1, 10).await;
+    let (_, recent) = get(port, "/api/recent?pipeline=traces/shop").await;
+    let kept: Vec<_> = names(&recent["items"]).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(kept, [4, 3, 2, 1].map(|number| format!("GET /orders/{number}")));
+    let looks = || weir.all_logged("somebody looks at recent items of telemetry").len();
+    assert_eq!(looks(), 1);
+    let statement = "set(span.attributes[\"note\"], \"password=s3cr3t\") where span.name == \"GET /orders/2\"";
+    for (redact, seen) in [(true, 1), (false, 2), (false, 2)] {
+        let rules = json!({"pipeline": "traces/shop", "redact": redact, "transform": [{"statements": [statement]}],
+            "filter": [{"conditions": ["IsMatch(span.name, \"/1$\")"]}]});
+        let (status, answer) = post(port, "/api/preview", &rules).await;
+        assert_eq!((status, &answer["samples"], &answer["removed"]), (200, &json!(4), &json!(1)), "{answer}");
+        assert_eq!((answer["changed"].to_string().contains("s3cr3t"), looks()), (!redact, seen), "{answer}");
+    }
+    let (status, attributes) = get(port, "/api/attributes?pipeline=traces/shop").await;
+    assert_eq!((status, &attributes["items"]), (200, &json!(4)), "{attributes}");
+    let service = attributes["attributes"].as_array().unwrap().iter().find(|of| of["key"] == "service.name").unwrap();
+    let of = (&service["of"], &service["items"], &service["values"]);
+    assert_eq!(of, (&json!("resource"), &json!(4), &json!(1)), "{attributes}");
+}
+
+/// What looks like a secret is hidden in recent items, too.
+#[tokio::test]
+async fn recent_items_show_no_secret() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let body = json!({"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": format!("{:032x}", 1),
+        "spanId": format!("{:016x}", 1), "name": "login", "attributes": [{"key": "password",
+        "value": {"stringValue": "s3cr3t"}}]}]}]}]});
+    let answer = http::post_to(weir.http, "/v1/traces", JSON, body.to_string().as_bytes()).await;
+    assert_eq!(answer.status, 200);
+    for (query, shows) in [("", false), ("&redact=false", true), ("&redact=no", false)] {
+        let (_, recent) = get(admin(&weir), &format!("/api/recent?pipeline=traces/shop{query}")).await;
+        assert_eq!((&recent["count"], recent.to_string().contains("s3cr3t")), (&json!(1), shows), "{recent}");
+    }
 }
 
 /// What was kept names the rules.
@@ -317,7 +354,7 @@ async fn with_other_rules_what_passed_begins_anew() {
     let sink = sink("{}").await;
     let weir = Weir::start(&filtering(sink.grpc), &[]).await;
     let (port, path) = (admin(&weir), "/api/recent?pipeline=traces/shop");
-    let kept = async || get(port, path).await.1["kept"].clone();
+    let kept = async || get(port, path).await.1["count"].clone();
     let changed = async |times: usize| {
         eventually("it is taken up", async || weir.all_logged("configuration reloaded").len() == times).await;
     };
@@ -521,7 +558,7 @@ async fn the_same_is_told_in_a_terminal() {
         "traces/shop removed by filter[0].conditions[1] (IsMatch(span.name, \"/(2|4)$\")): span \"GET /orders/4\"";
     assert!(why.0 == Some(0) && why.1.contains(line), "{why:?}");
     let (code, talkers, _) = told(port, &["top", "--talkers", "--once", "--interval", "10ms"]).await;
-    assert!(code == Some(0) && talkers.contains("0 senders"), "counted since somebody looks: {talkers}");
+    assert!(code == Some(0) && talkers.contains("0 talkers"), "counted since somebody looks: {talkers}");
     send(&weir, 1, 4).await;
     let (_, talkers, _) = told(port, &["top", "--talkers", "--once", "--interval", "10ms", "--format", "json"]).await;
     let talkers: Value = serde_json::from_str(&talkers).unwrap();
