@@ -119,6 +119,8 @@ pub(crate) struct Removed {
     pub(crate) items: u64,
     /// Counts for the condition that removed them, if it was one.
     counter: Option<Arc<AtomicU64>>,
+    /// Where that stands, if it is one of a filter.
+    pub(crate) place: Option<ConditionPlace>,
 }
 
 /// Where a condition stands: in which filter, and which of its conditions it is.
@@ -259,9 +261,10 @@ impl Rules {
             if work.counts {
                 self.count("filter", number, &group.conditions, &done.conditions);
             }
-            for (stats, items) in group.conditions.iter().zip(done.dropped).filter(|(_, items)| *items > 0) {
+            for (condition, (stats, items)) in group.conditions.iter().zip(done.dropped).enumerate() {
                 let counter = Some(Arc::clone(&stats.filtered));
-                work.remove(Removed { reason: "filter", items, counter });
+                let place = Some(ConditionPlace { filter: number, condition });
+                work.remove(Removed { reason: "filter", items, counter, place });
             }
             work.becomes(done.request, limits.max_scratch);
         }
@@ -349,16 +352,7 @@ impl Work<'_> {
 
 impl Removed {
     pub(crate) fn new(reason: &'static str, items: u64) -> Self {
-        Self { reason, items, counter: None }
-    }
-
-    /// The condition of these rules that removed them, if it was one.
-    pub(crate) fn place(&self, rules: &Rules) -> Option<ConditionPlace> {
-        let counter = self.counter.as_ref()?;
-        let is_it = |stats: &RuleStats| Arc::ptr_eq(&stats.filtered, counter);
-        let mut filters = rules.filters.iter().enumerate();
-        filters
-            .find_map(|(filter, of)| Some(ConditionPlace { filter, condition: of.conditions.iter().position(is_it)? }))
+        Self { reason, items, counter: None, place: None }
     }
 
     /// The request is accepted.

@@ -317,7 +317,10 @@ impl Looking<'_> {
         purse: Purse<'_>,
     ) -> Option<Mark> {
         let unix_nanos = unix_nanos();
-        let due = self.recent.due((rules, &after.removed), unix_nanos / 1_000_000_000);
+        if before.items == 0 {
+            return None;
+        }
+        let due = self.recent.due(&after.removed, unix_nanos / 1_000_000_000);
         if self.taps.is_empty() && due.is_nothing() {
             return None;
         }

@@ -114,6 +114,7 @@ const WAYS = {
   refused: ["bad", "not taken: the client is to send it again"],
   dropped: ["bad"],
   withdrawn: ["warn", "the client is to send it again"],
+  split: ["faint", "sent in several requests"],
 };
 
 export function way(of) {

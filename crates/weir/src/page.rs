@@ -86,8 +86,8 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
     vec![
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
-        Route::new("/api/recent", recent),
-        Route::new("/api/attributes", AttributesPage(configurations.clone())),
+        Route::new("/api/recent", recent.clone()),
+        Route::new("/api/attributes", AttributesPage { recent, configurations: configurations.clone() }),
         Route::new("/api/preview", rehearsal),
         Route::new("/api/sample", SamplePage),
         Route::new("/api/talkers", TalkersPage(talkers.clone())),

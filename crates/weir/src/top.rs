@@ -7,14 +7,14 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
-use crate::tables::{bytes, cut, legible, table, time, whole_seconds};
+use crate::tables::{bytes, cut, legible, legible_json, table, time, whole_seconds};
 use talkers::Talkers;
 
 const EXAMPLES: &str = "\
@@ -58,6 +58,8 @@ enum Format {
     Json,
 }
 
+/// The process counts talkers for so long after a question.
+const TALKERS_FORGOTTEN: Duration = Duration::from_secs(30);
 /// Lines beside the rows of a table: the heading, an empty line, the head of the table, how many are left out, and the line
 /// of the cursor.
 const BESIDE_ROWS: usize = 5;
@@ -66,6 +68,9 @@ const HOME: &str = "\x1b[H\x1b[J";
 
 /// Runs the command.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    if args.talkers && args.interval >= TALKERS_FORGOTTEN {
+        bail!("talkers are forgotten when nobody asks for 30 s: use --interval 20s or less with --talkers");
+    }
     let admin = args.admin.admin()?;
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let (mut before, format) = (None, args.format);
@@ -125,7 +130,7 @@ fn pipelines(
 fn talkers(admin: &Admin, format: Format, (out, room): (&mut Vec<u8>, Room)) -> anyhow::Result<()> {
     let talkers = Talkers::ask(admin)?;
     match format {
-        Format::Json => writeln!(out, "{}", talkers.json())?,
+        Format::Json => writeln!(out, "{}", legible_json(&talkers.json().to_string()))?,
         Format::Text => talkers.text(out, room)?,
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Obligation, Phase, Piece, Stored};
 use crate::budget::OVERHEAD_BYTES;
+use crate::taps::Way;
 
 impl Obligation {
     /// Replaces the obligation by two, for the given parts of its bytes, in the same phase. Without
@@ -30,6 +31,7 @@ impl Obligation {
         };
         let was_waiting = matches!(*phase, Phase::Waiting { .. });
         *phase = Phase::Split(children.clone());
+        self.tell(Way::Split);
         drop(phase);
         if was_waiting {
             self.answered();

@@ -75,6 +75,18 @@ fn split_keeps_phase_books_and_share() {
     assert!(figures.balanced() && figures.delivered == 6 && account.share.held() == 0, "{figures:?}");
 }
 
+/// Of an item nobody knows in which part it is.
+#[test]
+fn a_mark_of_what_is_sent_in_parts_says_so() {
+    let (ticket, account) = in_memory();
+    let mark = Mark::default();
+    let whole = Obligation::paid(part("abcdef", 6), None, &ticket, &account, Some(mark.clone()));
+    assert_eq!(mark.way(), Way::Pending);
+    let parts = whole.split([part("abc", 3), part("def", 3)]);
+    assert!(parts.iter().all(|part| part.finish(&Fate::Delivered)));
+    assert_eq!(mark.way(), Way::Split);
+}
+
 #[test]
 fn a_forgotten_obligation_is_a_mismatch() {
     let (ticket, account) = in_memory();

@@ -31,7 +31,7 @@ impl Rules {
             }
             if did.dropped > 0 {
                 let counter = Some(Arc::clone(&stats.filtered));
-                work.remove(Removed { reason: "filter", items: did.dropped, counter });
+                work.remove(Removed { reason: "filter", items: did.dropped, counter, place: None });
             }
         }
         work.becomes(done.request, max_scratch);

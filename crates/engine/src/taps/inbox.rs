@@ -7,8 +7,10 @@ use bytes::Bytes;
 use weir_plan::{PipelineId, Signal};
 
 use super::Before;
+use super::caught::RemovedBy;
 use super::mark::Mark;
-use crate::rules::{Processed, Rules};
+use crate::budget::{Purse, Shortage};
+use crate::rules::{ConditionPlace, Processed, Removed, Rules};
 
 /// Requests of one tap that may wait, and their bytes. A larger one may wait alone.
 const MOST_WAITING: usize = 32;
@@ -25,6 +27,41 @@ pub(super) struct Passing<'a> {
     pub(super) unix_nanos: u64,
 }
 
+/// What removed something of a request.
+#[derive(Debug, Default)]
+pub(super) struct Removers {
+    /// The pipeline's rules.
+    rules: Option<Arc<Rules>>,
+    /// Why nothing is left of the request; otherwise `None`. What temporality removes, no other attempt does.
+    whole: Option<&'static str>,
+}
+
+impl Passing<'_> {
+    pub(super) fn removers(&self) -> Removers {
+        let Processed { items, removed, .. } = self.after;
+        let rules = self.rules.filter(|_| !removed.is_empty()).cloned();
+        Removers { rules, whole: removed.first().filter(|_| *items == 0).map(|removed| removed.reason) }
+    }
+}
+
+impl Removers {
+    /// What removed an item, which is a request of its own here.
+    pub(super) fn of(&self, item: &Bytes, purse: Purse<'_>, unix_nanos: u64) -> Result<Option<RemovedBy>, Shortage> {
+        let attempt = |rules: &Arc<Rules>| rules.attempt(item.clone(), 1, purse, unix_nanos);
+        let left = self.rules.as_ref().map(attempt).transpose()?;
+        let by_rules = left.filter(|left| left.items == 0);
+        let field = match &by_rules {
+            Some(left) => Some(left.removed.first().map_or_else(|| "transform".to_owned(), field)),
+            None => self.whole.map(str::to_owned),
+        };
+        Ok(field.map(|field| RemovedBy { field }))
+    }
+}
+
+fn field(removed: &Removed) -> String {
+    removed.place.map_or_else(|| removed.reason.to_owned(), ConditionPlace::field)
+}
+
 /// A request that has passed.
 #[derive(Debug)]
 pub(super) struct Passed {
@@ -32,8 +69,7 @@ pub(super) struct Passed {
     pub(super) pipeline: PipelineId,
     /// What to take apart.
     pub(super) body: Bytes,
-    /// Those that have removed some of it.
-    pub(super) rules: Option<Arc<Rules>>,
+    pub(super) removers: Removers,
     pub(super) mark: Mark,
     pub(super) unix_nanos: u64,
 }

@@ -22,6 +22,8 @@ pub enum Way {
     Dropped,
     /// The client was told to send it again.
     Withdrawn,
+    /// It was sent in several requests. What became of each is in the books alone.
+    Split,
 }
 
 impl Way {
@@ -34,8 +36,8 @@ impl Way {
     }
 }
 
-const ALL: [Way; 7] =
-    [Way::Refused, Way::Pending, Way::Stored, Way::Delivered, Way::Rejected, Way::Dropped, Way::Withdrawn];
+const ALL: [Way; 8] =
+    [Way::Refused, Way::Pending, Way::Stored, Way::Delivered, Way::Rejected, Way::Dropped, Way::Withdrawn, Way::Split];
 
 /// Is told what becomes of a request. Of one that is sent in several pieces it knows what became of the last one.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +48,7 @@ impl Mark {
         self.0.store(way as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> Way {
         ALL[usize::from(self.0.load(Ordering::Relaxed)).min(ALL.len() - 1)]
     }
 }

@@ -5,7 +5,8 @@
 //! ones. What was kept goes when the rules change: it names them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,24 +14,29 @@ use bytes::Bytes;
 use weir_otlp::Part;
 
 use super::caught::{Caught, RemovedBy};
-use super::inbox::Passing;
+use super::inbox::{Passing, Removers};
 use super::lock;
 use super::mark::Way;
-use super::tap::{MOST_ITEM, removed_by};
+use super::tap::MOST_ITEM;
 use crate::budget::{Purse, Shortage};
-use crate::rules::{ConditionPlace, Removed, Rules};
+use crate::rules::{ConditionPlace, Removed};
 
 /// Items that are kept, and how many of them come from one second.
 const KEPT: usize = 1000;
 const A_SECOND: usize = 4;
 /// Items that one condition removed.
 const REMOVED: usize = 5;
-/// For the items of one request, and as much for what conditions removed of it, which may be the last of very many.
+/// For all of that in one second: what a condition removes may be anywhere in a request, and every step may be long.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// One pipeline has no use for more room than this.
 pub(crate) const MAX_BYTES: usize = 1280 << 10;
 /// What conditions removed has a part of the room.
 const OF_ROOM_FOR_REMOVED: usize = 5;
+/// An item takes no more than one part in so many of the room.
+const LARGEST_OF_ROOM: usize = 20;
+const NANOS: u64 = 1_000_000_000;
+/// It is looked for from somewhere among so many items on.
+const BEGINNINGS: usize = 1000;
 /// What an item costs beside its bytes.
 const ITEM_BYTES: usize = size_of::<Caught>() + 64;
 
@@ -40,10 +46,18 @@ pub(crate) struct Recent {
     room: AtomicUsize,
     /// The second of the last request of which items were kept.
     second: AtomicU64,
+    /// Time that was taken in this second.
+    worked: Mutex<Worked>,
     /// Items are numbered in the order in which they were kept.
     last: AtomicU64,
     items: Mutex<VecDeque<Arc<Caught>>>,
     removed: Mutex<BTreeMap<ConditionPlace, Removals>>,
+}
+
+#[derive(Debug, Default)]
+struct Worked {
+    second: u64,
+    time: Duration,
 }
 
 /// What one condition removed.
@@ -88,16 +102,21 @@ impl Due {
 
 impl Recent {
     pub(crate) fn within(room: usize) -> Self {
-        let (room, second) = (AtomicUsize::new(room), AtomicU64::new(0));
-        Self { room, second, last: AtomicU64::new(0), items: Mutex::default(), removed: Mutex::default() }
+        Self {
+            room: AtomicUsize::new(room),
+            second: AtomicU64::new(0),
+            worked: Mutex::default(),
+            last: AtomicU64::new(0),
+            items: Mutex::default(),
+            removed: Mutex::default(),
+        }
     }
 
     /// There are more pipelines now, or fewer.
     pub(crate) fn resize(&self, room: usize) {
-        self.room.store(room, Ordering::Relaxed);
-        let [for_items, for_removed] = self.rooms();
-        fit(&mut lock(&self.items), for_items);
-        fit_removed(&mut lock(&self.removed), for_removed);
+        self.room.store(room, Relaxed);
+        fit(&mut lock(&self.items), &self.room);
+        fit_removed(&mut lock(&self.removed), &self.room);
     }
 
     /// What is kept now.
@@ -109,55 +128,66 @@ impl Recent {
     }
 
     /// What is to be kept of a request that is done with the rules. A clock that was set back is a second like any other.
-    pub(super) fn due(&self, (rules, removed): (Option<&Arc<Rules>>, &[Removed]), second: u64) -> Due {
-        let items =
-            self.second.load(Ordering::Relaxed) != second && self.second.swap(second, Ordering::Relaxed) != second;
-        let Some(rules) = rules.filter(|_| !removed.is_empty()) else { return Due { items, ..Due::default() } };
+    pub(super) fn due(&self, removed: &[Removed], second: u64) -> Due {
+        let is_new = |of: &AtomicU64| of.load(Relaxed) != second && of.swap(second, Relaxed) != second;
+        let items = is_new(&self.second);
+        if removed.iter().all(|of| of.place.is_none()) {
+            return Due { items, removed: Vec::new() };
+        }
         let mut known = lock(&self.removed);
         let is_due = |place: &ConditionPlace| {
             let removals = known.entry(*place).or_default();
             std::mem::replace(&mut removals.second, second) != second
         };
-        Due { items, removed: removed.iter().filter_map(|of| of.place(rules)).filter(is_due).collect() }
+        Due { items, removed: removed.iter().filter_map(|of| of.place).filter(is_due).collect() }
     }
 
     /// Keeps what is due. True if somebody may want to know what becomes of the request.
     pub(super) fn keep(&self, due: Due, passing: &Passing<'_>, purse: Purse<'_>) -> bool {
-        let kept = if due.items { self.keep_items(passing, purse) } else { Vec::new() };
+        let (second, began) = (passing.unix_nanos / NANOS, Instant::now());
+        let until = began + self.time_left(second);
+        let look = Look { passing, removers: passing.removers(), purse, until };
+        let kept = if due.items { self.keep_items(&look) } else { Vec::new() };
         let mut wanted: BTreeMap<_, _> = due.removed.into_iter().map(|place| (place.field(), place)).collect();
         for item in &kept {
             self.keep_if_wanted(item, &mut wanted);
         }
         if !wanted.is_empty() {
-            self.keep_removed(wanted, passing, purse);
+            self.keep_removed(wanted, &look);
         }
+        lock(&self.worked).time += began.elapsed();
         !kept.is_empty()
     }
 
+    fn time_left(&self, second: u64) -> Duration {
+        let mut worked = lock(&self.worked);
+        if worked.second != second {
+            *worked = Worked { second, time: Duration::ZERO };
+        }
+        PATIENCE.saturating_sub(worked.time)
+    }
+
     /// Keeps the first items of a request, and returns them.
-    fn keep_items(&self, passing: &Passing<'_>, purse: Purse<'_>) -> Vec<Arc<Caught>> {
-        let (began, [room, _]) = (Instant::now(), self.rooms());
-        let parts = weir_otlp::single(passing.signal, &passing.before.body).take(A_SECOND);
-        let parts = parts.take_while(|_| began.elapsed() < PATIENCE).filter(|part| part.length() <= MOST_ITEM);
+    fn keep_items(&self, look: &Look<'_>) -> Vec<Arc<Caught>> {
+        let parts = look.parts().take(A_SECOND).filter(|part| self.has_room_for(part));
         // Without memory they are left out.
-        let looked_at = parts.map_while(|part| look(&part, passing, purse).ok());
-        let kept: Vec<_> = looked_at.map(|(item, by)| self.caught(&item, passing, by)).collect();
+        let looked_at = parts.map_while(|part| look.at(&part).ok());
+        let kept: Vec<_> = looked_at.map(|(item, by)| self.caught(&item, look.passing, by)).collect();
         let mut items = lock(&self.items);
         items.extend(kept.iter().cloned());
-        fit(&mut items, room);
+        fit(&mut items, &self.room);
         kept
     }
 
-    /// Looks for one item of each condition, from anywhere in the request on.
-    fn keep_removed(&self, mut wanted: BTreeMap<String, ConditionPlace>, passing: &Passing<'_>, purse: Purse<'_>) {
-        let (began, items) = (Instant::now(), usize::try_from(passing.before.items).unwrap_or(usize::MAX).max(1));
-        let begin = usize::try_from(passing.unix_nanos).unwrap_or_default() % items;
-        let parts = || weir_otlp::single(passing.signal, &passing.before.body);
-        let all = parts().chain(parts()).take_while(|_| began.elapsed() < PATIENCE).skip(begin).take(items);
-        for part in all.filter(|part| part.length() <= MOST_ITEM) {
-            let Ok((item, by)) = look(&part, passing, purse) else { return };
+    /// Looks for one item of each condition, from somewhere in the request on.
+    fn keep_removed(&self, mut wanted: BTreeMap<String, ConditionPlace>, look: &Look<'_>) {
+        let items = usize::try_from(look.passing.before.items).unwrap_or(usize::MAX).max(1);
+        let begin = usize::try_from(look.passing.unix_nanos).unwrap_or_default() % items.min(BEGINNINGS);
+        let all = look.parts().chain(look.parts()).skip(begin).take(items);
+        for part in all.filter(|part| self.has_room_for(part)) {
+            let Ok((item, by)) = look.at(&part) else { return };
             if by.as_ref().is_some_and(|by| wanted.contains_key(&by.field)) {
-                self.keep_if_wanted(&self.caught(&item, passing, by), &mut wanted);
+                self.keep_if_wanted(&self.caught(&item, look.passing, by), &mut wanted);
             }
             if wanted.is_empty() {
                 return;
@@ -167,42 +197,53 @@ impl Recent {
 
     fn keep_if_wanted(&self, item: &Arc<Caught>, wanted: &mut BTreeMap<String, ConditionPlace>) {
         let Some(place) = item.removed_by.as_ref().and_then(|by| wanted.remove(&by.field)) else { return };
-        let [_, room] = self.rooms();
         let mut removed = lock(&self.removed);
         removed.entry(place).or_default().items.push_back(Arc::clone(item));
-        fit_removed(&mut removed, room);
+        fit_removed(&mut removed, &self.room);
+    }
+
+    /// One that is larger would have all others go.
+    fn has_room_for(&self, part: &Part<'_>) -> bool {
+        part.length() <= MOST_ITEM.min(self.room.load(Relaxed) / LARGEST_OF_ROOM)
     }
 
     /// A copy: what payloads paid for is given back.
     fn caught(&self, item: &Bytes, passing: &Passing<'_>, removed_by: Option<RemovedBy>) -> Arc<Caught> {
-        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.last.fetch_add(1, Relaxed) + 1;
         let copy = Bytes::copy_from_slice(item);
         Arc::new(Caught::new(number, passing.unix_nanos, passing.pipeline, copy, (removed_by, passing.mark)))
     }
-
-    /// For items, and for those that conditions removed.
-    fn rooms(&self) -> [usize; 2] {
-        let room = self.room.load(Ordering::Relaxed);
-        let for_removed = room / OF_ROOM_FOR_REMOVED;
-        [room - for_removed, for_removed]
-    }
 }
 
-/// An item alone, and the rule that removes it.
-fn look(part: &Part<'_>, passing: &Passing<'_>, purse: Purse<'_>) -> Result<(Bytes, Option<RemovedBy>), Shortage> {
-    let item = purse.copy(part)?;
-    let by = match passing.rules.filter(|_| !passing.after.removed.is_empty()) {
-        Some(rules) => removed_by(rules, &rules.attempt(item.clone(), 1, purse, passing.unix_nanos)?),
-        None => None,
-    };
-    Ok((item, by))
+/// A look at what a request has, as long as there is time.
+struct Look<'a> {
+    passing: &'a Passing<'a>,
+    removers: Removers,
+    purse: Purse<'a>,
+    until: Instant,
+}
+
+impl<'a> Look<'a> {
+    fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+        let until = self.until;
+        weir_otlp::single(self.passing.signal, &self.passing.before.body).take_while(move |_| Instant::now() < until)
+    }
+
+    /// An item alone, and what removed it.
+    fn at(&self, part: &Part<'_>) -> Result<(Bytes, Option<RemovedBy>), Shortage> {
+        let item = self.purse.copy(part)?;
+        let by = self.removers.of(&item, self.purse, self.passing.unix_nanos)?;
+        Ok((item, by))
+    }
 }
 
 fn cost(item: &Arc<Caught>) -> usize {
     ITEM_BYTES + item.pipeline.name.len() + item.request.len()
 }
 
-fn fit(items: &mut VecDeque<Arc<Caught>>, room: usize) {
+fn fit(items: &mut VecDeque<Arc<Caught>>, room: &AtomicUsize) {
+    let room = room.load(Relaxed);
+    let room = room - room / OF_ROOM_FOR_REMOVED;
     let mut bytes: usize = items.iter().map(cost).sum();
     while items.len() > KEPT || bytes > room {
         bytes -= items.pop_front().map_or(bytes, |oldest| cost(&oldest));
@@ -210,7 +251,8 @@ fn fit(items: &mut VecDeque<Arc<Caught>>, room: usize) {
 }
 
 /// Whoever has most makes room first.
-fn fit_removed(removed: &mut BTreeMap<ConditionPlace, Removals>, room: usize) {
+fn fit_removed(removed: &mut BTreeMap<ConditionPlace, Removals>, room: &AtomicUsize) {
+    let room = room.load(Relaxed) / OF_ROOM_FOR_REMOVED;
     let size = |of: &Removals| of.items.iter().map(cost).sum::<usize>();
     for removals in removed.values_mut().filter(|of| of.items.len() > REMOVED) {
         removals.items.pop_front();
@@ -241,14 +283,15 @@ mod tests {
         let mut items = VecDeque::new();
         for number in 1..=5000 {
             items.push_back(item(number, 1));
-            fit(&mut items, usize::MAX);
+            fit(&mut items, &AtomicUsize::new(usize::MAX));
         }
         assert_eq!((items.len(), items[0].number), (KEPT, 4001));
-        fit(&mut items, ROOM);
+        fit(&mut items, &AtomicUsize::new(ROOM));
         let bytes: usize = items.iter().map(cost).sum();
-        assert!(bytes <= ROOM && bytes > ROOM - cost(&items[0]) && items.back().unwrap().number == 5000, "{bytes}");
+        let room = ROOM - ROOM / OF_ROOM_FOR_REMOVED;
+        assert!(bytes <= room && bytes > room - cost(&items[0]) && items.back().unwrap().number == 5000, "{bytes}");
         items.push_back(item(5001, ROOM));
-        fit(&mut items, ROOM);
+        fit(&mut items, &AtomicUsize::new(ROOM));
         assert!(items.is_empty(), "one that is larger than all room");
     }
 
@@ -258,7 +301,7 @@ mod tests {
         let place = |condition| ConditionPlace { filter: 0, condition };
         let mut keep = |line, number, bytes| {
             removed.entry(place(line)).or_insert_with(Removals::default).items.push_back(item(number, bytes));
-            fit_removed(&mut removed, ROOM);
+            fit_removed(&mut removed, &AtomicUsize::new(ROOM * OF_ROOM_FOR_REMOVED));
             removed.values().map(|of| of.items.iter().map(|item| item.number).collect()).collect::<Vec<Vec<_>>>()
         };
         keep(0, 1, 100);
@@ -273,7 +316,7 @@ mod tests {
     #[test]
     fn one_request_of_a_second_is_looked_at() {
         let recent = Recent::within(ROOM);
-        let is_due = |second| recent.due((None, &[]), second).items;
+        let is_due = |second| recent.due(&[], second).items;
         assert_eq!(
             [7, 7, 8, 8, 3, 3].map(is_due),
             [true, false, true, false, true, false],

@@ -11,11 +11,11 @@ use weir_otlp::Part;
 use weir_plan::{Filter, Pipeline, PipelineId, Processing};
 
 use super::caught::{Caught, Newest, RemovedBy};
-use super::inbox::{Inbox, Passed, Passing};
+use super::inbox::{Inbox, Passed, Passing, Removers};
 use super::{Edge, Reading, TapError, TapFigures, Wish, lock};
 use crate::budget::{Budget, Permit, Purse, Shortage};
 use crate::clock::unix_nanos;
-use crate::rules::{Memory, Processed, Rules};
+use crate::rules::{Memory, Rules};
 
 /// For one request.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -138,7 +138,8 @@ impl Tap {
         let Passing { before, after, .. } = passing;
         let (body, items) = match self.edge {
             Edge::In => (&before.body, before.items),
-            Edge::Removed => (&before.body, before.items.saturating_sub(after.items)),
+            // Not a difference: statements may have added points.
+            Edge::Removed => (&before.body, after.removed.iter().map(|removed| removed.items).sum()),
             Edge::Out => (&after.body, after.items),
         };
         if items == 0 {
@@ -155,12 +156,11 @@ impl Tap {
         let mut inbox = lock(&self.inbox);
         let is_taken = self.is_open() && inbox.has_room_for(body.len());
         if is_taken {
-            let has_removed = self.edge != Edge::Out && after.items < before.items;
             inbox.push(Passed {
                 signal: passing.signal,
                 pipeline: passing.pipeline.clone(),
                 body: body.clone(),
-                rules: passing.rules.filter(|_| has_removed).cloned(),
+                removers: if self.edge == Edge::Out { Removers::default() } else { passing.removers() },
                 mark: passing.mark.clone(),
                 unix_nanos: passing.unix_nanos,
             });
@@ -212,17 +212,13 @@ impl Tap {
     fn look(&self, part: &Part<'_>, passed: &Passed) -> Result<Sight, Shortage> {
         let purse = Purse::new(&self.work, 0);
         let item = purse.copy(part)?;
-        let attempt = |rules: &Rules| rules.attempt(item.clone(), 1, purse, passed.unix_nanos);
-        let removed_by = match &passed.rules {
-            Some(rules) => removed_by(rules, &attempt(rules)?),
-            None => None,
-        };
+        let removed_by = passed.removers.of(&item, purse, passed.unix_nanos)?;
         if self.edge == Edge::Removed && removed_by.is_none() {
             return Ok(Sight::Elsewhere);
         }
         let is_wanted = self.has_text(&item)
             && match &self.condition {
-                Some(condition) => attempt(condition)?.items == 0,
+                Some(condition) => condition.attempt(item.clone(), 1, purse, passed.unix_nanos)?.items == 0,
                 None => true,
             };
         Ok(if is_wanted { Sight::Wanted(removed_by) } else { Sight::Unwanted })
@@ -250,18 +246,6 @@ impl Pace {
         }
         self.caught < per_second
     }
-}
-
-pub(super) fn removed_by(rules: &Rules, processed: &Processed) -> Option<RemovedBy> {
-    if processed.items > 0 {
-        return None;
-    }
-    let removed = processed.removed.first();
-    let field = match removed.and_then(|removed| removed.place(rules)) {
-        Some(place) => place.field(),
-        None => removed.map_or("transform", |removed| removed.reason).to_owned(),
-    };
-    Some(RemovedBy { field })
 }
 
 /// A condition is written for one kind of items.

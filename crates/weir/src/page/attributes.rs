@@ -13,6 +13,7 @@ use weir_otlp::metrics::{Data, ExponentialHistogramDataPoint, HistogramDataPoint
 use weir_otlp::{logs, metrics, traces};
 
 use super::json::{Refusal, parameters, show};
+use super::recent::RecentPage;
 use crate::page::Configurations;
 
 /// Attributes that are told apart.
@@ -22,13 +23,16 @@ const MOST_KEY_CHARS: usize = 200;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct AttributesPage(pub(super) Configurations);
+pub(super) struct AttributesPage {
+    pub(super) recent: RecentPage,
+    pub(super) configurations: Configurations,
+}
 
 impl AttributesPage {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let [pipeline] = parameters(asked.query, ["pipeline"])?;
-        let id = self.0.pipeline(pipeline.unwrap_or_default())?.id;
-        let items = asked.view.recent(&id).map(|recent| recent.items).unwrap_or_default();
+        let id = self.configurations.pipeline(pipeline.unwrap_or_default())?.id;
+        let items = self.recent.read(&id, true, asked).items;
         let requests = items.iter().map(|item| &item.request[..]);
         let since_unix_ms = items.first().map(|oldest| oldest.unix_ms);
         let counts = Counts::of(id.signal, requests);

@@ -264,5 +264,6 @@ fn way_of(way: Option<Way>) -> &'static str {
         Way::Rejected => "rejected",
         Way::Dropped => "dropped",
         Way::Withdrawn => "withdrawn",
+        Way::Split => "split",
     }
 }

@@ -597,7 +597,19 @@ async fn a_tap_of_a_hostile_request_keeps_nobody_waiting() {
     let weir = Weir::start(&(filtering(sink.grpc) + &manifest("other", sink.grpc)), &[]).await;
     let port = admin(&weir);
     let tap = open(port, &json!({"pipeline": "traces/shop", "where": "span.name == \"never\""})).await;
-    let scope: Vec<u8> = (0..30_000).flat_map(|_| [0x12, 0x00, 0xf8, 0x01, 0x01]).collect();
+    let request = slow_to_take_apart(30_000, &[]);
+    let answer = Grpc::connect(weir.grpc).await.export(&request).await;
+    assert_eq!(answer.code, OK, "{answer:?}");
+    let page = read(port, tap).await;
+    assert_eq!((&page["seen"], &page["matched"]), (&json!(30_000), &json!(0)));
+    assert_ne!(page["left_out"], 0, "there is no time for all of them");
+    send(&weir, 1, 1).await;
+}
+
+/// Spans without anything in them, with foreign fields between, so that each step from one to the next looks at all of them;
+/// and another span.
+fn slow_to_take_apart(spans: usize, last: &[u8]) -> Vec<u8> {
+    let scope: Vec<u8> = (0..spans).flat_map(|_| [0x12, 0x00, 0xf8, 0x01, 0x01]).chain(last.iter().copied()).collect();
     let field = |tag: u8, body: Vec<u8>| {
         let (mut length, mut field) = (body.len(), vec![tag]);
         while length > 127 {
@@ -607,13 +619,45 @@ async fn a_tap_of_a_hostile_request_keeps_nobody_waiting() {
         field.push(u8::try_from(length).unwrap());
         [field, body].concat()
     };
-    let request = field(0x0a, field(0x12, scope));
-    let answer = Grpc::connect(weir.grpc).await.export(&request).await;
+    field(0x0a, field(0x12, scope))
+}
+
+/// Looking for what a rule removed has an end.
+#[tokio::test]
+async fn recent_items_of_a_hostile_request_keep_nobody_waiting() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&filtering(sink.grpc), &[]).await;
+    // The last one is called "/2".
+    let request = slow_to_take_apart(100_000, &[0x12, 4, 0x2a, 2, b'/', b'2']);
+    let mut client = Grpc::connect(weir.grpc).await;
+    let answer = in_time("an answer", client.export(&request)).await;
     assert_eq!(answer.code, OK, "{answer:?}");
-    let page = read(port, tap).await;
-    assert_eq!((&page["seen"], &page["matched"]), (&json!(30_000), &json!(0)));
-    assert_ne!(page["left_out"], 0, "there is no time for all of them");
+    let (_, now) = get(admin(&weir), "/api/now").await;
+    let books = &now["pipelines"][0]["books"];
+    assert_eq!((&books["accepted"], &books["filtered"]["filter"]), (&json!(100_001), &json!(1)), "{books}");
     send(&weir, 1, 1).await;
+}
+
+/// Statements that add points hide nothing of what filters remove; and what no rule removed says what did.
+#[tokio::test]
+async fn what_was_removed_is_never_shown_as_delivered() {
+    let sink = sink("{}").await;
+    let rules = "  transform:\n  - statements:\n    - copy_metric(name=\"twice\") where metric.name == \"kept\"\n  filter:\n  - conditions:\n    - metric.name == \"gone\"\n";
+    let document = manifest("shop", sink.grpc).replace("TracePipeline", "MetricPipeline");
+    let weir = Weir::start(&document.replace("---\n", &format!("{rules}---\n")), &[]).await;
+    let metric = |name: &str| json!({"name": name, "gauge": {"dataPoints": [{"asInt": "1", "timeUnixNano": "1"}]}});
+    let request = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric("kept"), metric("gone")]}]}]});
+    let answer = http::post_to(weir.http, "/v1/metrics", JSON, request.to_string().as_bytes()).await;
+    assert_eq!(answer.status, 200);
+    let (_, recent) = get(admin(&weir), "/api/recent?pipeline=metrics/shop").await;
+    let name = |item: &Value| item["item"]["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["name"].clone();
+    let ways = |list: &str| {
+        let items = recent[list].as_array().unwrap().iter();
+        items.map(|item| (name(item), item["removed_by"]["field"].clone())).collect::<Vec<_>>()
+    };
+    let field = "filter[0].conditions[0]";
+    assert_eq!(ways("items"), [(json!("gone"), json!(field)), (json!("kept"), Value::Null)], "{recent}");
+    assert_eq!(ways("removed"), [(json!("gone"), json!(field))], "{recent}");
 }
 
 /// What a condition may take is paid for before it is compiled.
