@@ -629,7 +629,7 @@ async fn recent_items_of_a_hostile_request_keep_nobody_waiting() {
     let weir = Weir::start(&filtering(sink.grpc), &[]).await;
     // The last one is called "/2".
     let request = slow_to_take_apart(100_000, &[0x12, 4, 0x2a, 2, b'/', b'2']);
-    let mut client = Grpc::connect(weir.grpc).await;
+    let client = Grpc::connect(weir.grpc).await;
     let answer = in_time("an answer", client.export(&request)).await;
     assert_eq!(answer.code, OK, "{answer:?}");
     let (_, now) = get(admin(&weir), "/api/now").await;
