@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use weir_otlp::Part;
@@ -19,6 +19,7 @@ use super::lock;
 use super::mark::Way;
 use super::tap::MOST_ITEM;
 use crate::budget::{Purse, Shortage};
+use crate::clock::processor_time;
 use crate::rules::{ConditionPlace, Removed};
 
 /// Items that are kept, and how many of them come from one second.
@@ -26,8 +27,9 @@ const KEPT: usize = 1000;
 const A_SECOND: usize = 4;
 /// Items that one condition removed.
 const REMOVED: usize = 5;
-/// For all of that in one second: what a condition removes may be anywhere in a request, and every step may be long.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// Time of a processor for all of that in one second: what a condition removes may be anywhere in a request, and every step may
+/// be long.
+const PATIENCE: Duration = Duration::from_millis(5);
 /// One pipeline has no use for more room than this.
 pub(crate) const MAX_BYTES: usize = 1280 << 10;
 /// What conditions removed has a part of the room.
@@ -144,7 +146,7 @@ impl Recent {
 
     /// Keeps what is due. True if somebody may want to know what becomes of the request.
     pub(super) fn keep(&self, due: Due, passing: &Passing<'_>, purse: Purse<'_>) -> bool {
-        let (second, began) = (passing.unix_nanos / NANOS, Instant::now());
+        let (second, began) = (passing.unix_nanos / NANOS, processor_time());
         let until = began + self.time_left(second);
         let look = Look { passing, removers: passing.removers(), purse, until };
         let kept = if due.items { self.keep_items(&look) } else { Vec::new() };
@@ -155,7 +157,7 @@ impl Recent {
         if !wanted.is_empty() {
             self.keep_removed(wanted, &look);
         }
-        lock(&self.worked).time += began.elapsed();
+        lock(&self.worked).time += processor_time().saturating_sub(began);
         !kept.is_empty()
     }
 
@@ -220,13 +222,14 @@ struct Look<'a> {
     passing: &'a Passing<'a>,
     removers: Removers,
     purse: Purse<'a>,
-    until: Instant,
+    /// Of the [time of the processor](processor_time).
+    until: Duration,
 }
 
 impl<'a> Look<'a> {
     fn parts(&self) -> impl Iterator<Item = Part<'a>> {
         let until = self.until;
-        weir_otlp::single(self.passing.signal, &self.passing.before.body).take_while(move |_| Instant::now() < until)
+        weir_otlp::single(self.passing.signal, &self.passing.before.body).take_while(move |_| processor_time() < until)
     }
 
     /// An item alone, and what removed it.
