@@ -32,12 +32,6 @@ impl Clock {
     }
 
     /// A clock that shows `started_ms`, and from now on virtual time.
-
-    /// What this thread has used of a processor. However busy the machine is, it is the time of the work alone.
-    pub(crate) fn processor_time() -> Duration {
-        clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
-    }
-
     #[cfg(test)]
     pub(crate) fn simulated(started_ms: u64) -> Self {
         Self { started_ms, started: Instant::now(), up_at_start: None }
@@ -56,6 +50,11 @@ impl Clock {
 /// How long the machine has been up, including the time that it was suspended.
 fn uptime() -> Duration {
     clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
+}
+
+/// What this thread has used of a processor. However busy the machine is, it is the time of the work alone.
+pub(crate) fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]
