@@ -261,7 +261,8 @@ impl Rules {
             if work.counts {
                 self.count("filter", number, &group.conditions, &done.conditions);
             }
-            for (condition, (stats, items)) in group.conditions.iter().zip(done.dropped).enumerate() {
+            let dropped = group.conditions.iter().zip(done.dropped).enumerate();
+            for (condition, (stats, items)) in dropped.filter(|(_, (_, items))| *items > 0) {
                 let counter = Some(Arc::clone(&stats.filtered));
                 let place = Some(ConditionPlace { filter: number, condition });
                 work.remove(Removed { reason: "filter", items, counter, place });

@@ -2,10 +2,10 @@
 //!
 //! A tap catches items at one edge of some pipelines, as they were there, until its time is over or nobody asks for it
 //! any more. It only looks: no verdict, no book and no byte of a request depends on it. While there is none, a request
-//! pays one relaxed load for each pipeline, and what its recent items cost (`recent`). While there is one, requests are handed to it as they are, which copies nothing,
-//! and a thread for blocking work takes them apart, one at a time for all taps, for a bounded time each, and at most a
-//! quarter of the time. What it has no time or room for is left out and counted. What is kept is paid for from the memory
-//! budget, and makes room for what comes.
+//! pays one relaxed load for each pipeline, and what its recent items cost (`recent`). While there is one, requests are
+//! handed to it as they are, which copies nothing, and a thread for blocking work takes them apart, one at a time for all
+//! taps, for a bounded time each, and at most a quarter of the time. What it has no time or room for is left out and
+//! counted. What is kept is paid for from the memory budget, and makes room for what comes.
 
 mod caught;
 mod inbox;
@@ -215,7 +215,7 @@ impl Taps {
         Some(tap.kept(pipeline))
     }
 
-    /// Those that look at this pipeline, beside what is kept of it in any case.
+    /// Who looks at this pipeline: its taps, and whoever keeps its recent items.
     pub(crate) fn at<'a>(&self, pipeline: &PipelineId, recent: &'a Recent) -> Looking<'a> {
         if self.shelf.open.load(Ordering::Relaxed) == 0 {
             return Looking { recent, taps: Vec::new() };
