@@ -17,6 +17,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
+use weir_tls::validity;
 use x509_cert::der::Decode as _;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -225,12 +226,6 @@ fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
 /// Those of a text that have not ended.
 fn valid(pem: &str, now: SystemTime) -> Vec<CertificateDer<'static>> {
     certificates(pem).into_iter().filter(|der| validity(der).is_some_and(|(_, end)| end > now)).collect()
-}
-
-fn validity(der: &CertificateDer<'_>) -> Option<(SystemTime, SystemTime)> {
-    let certificate = x509_cert::Certificate::from_der(der).ok()?;
-    let validity = certificate.tbs_certificate().validity();
-    Some((UNIX_EPOCH + validity.not_before.to_unix_duration(), UNIX_EPOCH + validity.not_after.to_unix_duration()))
 }
 
 /// Whom each certificate of a text certifies, and until when.

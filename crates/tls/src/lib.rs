@@ -14,7 +14,9 @@ mod identity;
 mod key;
 mod pem;
 mod roots;
+mod validity;
 
 pub use identity::{IdentityError, identity};
 pub use pem::{certificates, chain, normalized, private_key, to_pem};
 pub use roots::roots;
+pub use validity::validity;

@@ -17,7 +17,7 @@ use super::options::Options;
 use super::overrides::Overrides;
 use super::picture::{Picture, SecretName, SecretState, kind_of};
 use super::references::{self, References};
-use super::status::condition::{self, Condition, Event};
+use super::status::condition::{self, Condition, Status};
 use super::status::pipeline::{self, Standings};
 use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
@@ -42,8 +42,6 @@ pub(crate) struct Decision {
     pub(crate) statuses: Vec<Status>,
     /// The finalizers of the Telemetry, if they differ.
     pub(crate) finalizers: Option<(ObjectKey, Value)>,
-    /// What changed.
-    pub(crate) events: Vec<Event>,
     /// Secrets to watch.
     pub(crate) secrets: BTreeSet<SecretName>,
     /// What nodes get; nothing if they stay as they are.
@@ -53,19 +51,6 @@ pub(crate) struct Decision {
     /// When to look again if nothing happens.
     pub(crate) again: Option<SystemTime>,
     pub(crate) overrides: Overrides,
-}
-
-/// A status to write. It is kept as text: as values, those of a thousand pipelines take four times the room.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Status {
-    pub(crate) object: ObjectKey,
-    text: String,
-}
-
-impl Status {
-    pub(crate) fn value(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_default()
-    }
 }
 
 /// Kinds of what gives rights to pods.
@@ -409,16 +394,16 @@ impl Decision {
             }
             let key = ObjectKey::cluster(kind_of(id.signal), id.name.as_str());
             status["conditions"] = condition::written(object, &conditions, &pipeline::KINDS, now);
-            self.say(key, object, &conditions, status);
+            self.say(key, object, &conditions, &status);
             // Of a thousand pipelines that are well nothing has to be kept.
             conditions.retain(telemetry::is_bad);
             conditions.shrink_to_fit();
-            said.insert((*id).clone(), conditions);
+            said.insert(*id, conditions);
         }
         if let (Some(object), false) = (picture.telemetry.as_deref(), overrides.telemetry_paused) {
             // Those that were not decided on, or are being deleted, still are there, and keep the Telemetry.
             for id in picture.pipelines.keys() {
-                said.entry(id.clone()).or_default();
+                said.entry(id).or_default();
             }
             let undecided = decided.iter().filter(|decided| decided.verdict.is_none());
             let components = Components {
@@ -460,11 +445,11 @@ impl Decision {
         let endpoints = if self.is_idle { Value::Null } else { telemetry::endpoints(&options.namespace) };
         let state = telemetry::state(&written, is_being_deleted);
         let status = json!({ "state": state, "endpoints": endpoints, "conditions": written });
-        self.say(key, object, &conditions, status);
+        self.say(key, object, &conditions, &status);
     }
 
-    /// Notes a status and its events if the object has another one.
-    fn say(&mut self, key: ObjectKey, object: &Value, conditions: &[Condition], status: Value) {
+    /// Notes a status if the object has another one.
+    fn say(&mut self, key: ObjectKey, object: &Value, conditions: &[Condition], status: &Value) {
         let is_there = |(field, value): (&String, &Value)| {
             let found = object.pointer("/status").and_then(|status| status.get(field)).unwrap_or(&Value::Null);
             found == value
@@ -472,8 +457,7 @@ impl Decision {
         if status.as_object().is_some_and(|fields| fields.iter().all(is_there)) {
             return;
         }
-        self.events.extend(condition::events(&key, object, conditions));
-        self.statuses.push(Status { object: key, text: status.to_string() });
+        self.statuses.push(Status::new(key, object, conditions, status));
     }
 }
 

@@ -18,11 +18,11 @@ use super::object::kinds::{self, Kind};
 #[derive(Default)]
 pub(crate) struct Picture {
     /// All pipelines, trimmed to what decisions need.
-    pub(crate) pipelines: BTreeMap<PipelineId, Arc<Value>>,
+    pub(crate) pipelines: Arc<BTreeMap<PipelineId, Arc<Value>>>,
     /// The Telemetry that counts.
     pub(crate) telemetry: Option<Arc<Value>>,
     /// Referenced Secrets, as far as they were looked up.
-    pub(crate) secrets: BTreeMap<SecretName, SecretState>,
+    pub(crate) secrets: Arc<BTreeMap<SecretName, SecretState>>,
     /// The text of the overrides.
     pub(crate) overrides: Option<String>,
     /// Workloads of ours that are there.

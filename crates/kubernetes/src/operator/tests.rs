@@ -22,6 +22,7 @@ use super::flow::Probing;
 use super::layout::Workload;
 use super::object::text;
 use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus};
+use super::status::condition::{Change, Event, Status};
 use super::verdict::Verdicts;
 use super::{Options, Scale};
 
@@ -105,7 +106,7 @@ impl Cluster {
 
     fn object(&mut self, signal: Signal, object: Value) -> &mut Self {
         let id = PipelineId::new(signal, super::object::name(&object));
-        self.picture.pipelines.insert(id, Arc::new(object));
+        Arc::make_mut(&mut self.picture.pipelines).insert(id, Arc::new(object));
         self
     }
 
@@ -127,7 +128,7 @@ impl Cluster {
 
     fn state(&mut self, name: &str, state: SecretState) -> &mut Self {
         let secret = SecretName { namespace: "shop".to_owned(), name: name.to_owned() };
-        self.picture.secrets.insert(secret, state);
+        Arc::make_mut(&mut self.picture.secrets).insert(secret, state);
         self
     }
 
@@ -142,7 +143,7 @@ impl Cluster {
             self.picture.previous = configuration.packed.as_slice().into();
         }
         for status in &decision.statuses {
-            let pipelines = self.picture.pipelines.values_mut().chain(&mut self.picture.telemetry);
+            let pipelines = Arc::make_mut(&mut self.picture.pipelines).values_mut().chain(&mut self.picture.telemetry);
             for object in pipelines.filter(|object| {
                 super::object::name(object) == status.object.name && object["kind"] == status.object.kind
             }) {
@@ -151,6 +152,12 @@ impl Cluster {
         }
         decision
     }
+}
+
+/// What a decision tells.
+fn events(decision: &Decision) -> Vec<Change> {
+    let told = decision.statuses.iter().flat_map(Status::events);
+    told.map(|event| event.change).collect()
 }
 
 /// A condition of an object as it would be written: status, reason and message.

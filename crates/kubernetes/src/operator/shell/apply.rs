@@ -15,11 +15,10 @@ use super::api::{Trouble, api_of, request};
 use super::trim;
 use super::world::{Mark, World};
 use crate::lease::Leadership;
-use crate::operator::decide::Status;
 use crate::operator::manifests;
 use crate::operator::names::{MANAGED_BY, MANAGER};
 use crate::operator::object::{ObjectKey, kinds};
-use crate::operator::status::condition::Event;
+use crate::operator::status::condition::{Change, Event, Status};
 
 /// Where events about objects of the whole cluster are kept.
 const EVENTS_OF_CLUSTER: &str = "default";
@@ -163,7 +162,7 @@ impl Writer {
 
     /// Tells an event.
     pub(super) async fn event(&self, event: &Event) -> Result<(), Trouble> {
-        let Event { about, uid, is_warning, action, reason, note } = event;
+        let Event { about, uid, change: Change { condition, reason, is_warning }, note } = event;
         let namespace = about.namespace.as_deref().unwrap_or(EVENTS_OF_CLUSTER);
         let now = Timestamp::now();
         let name: String = about.name.chars().take(200).collect();
@@ -176,7 +175,7 @@ impl Writer {
             "reportingController": MANAGER,
             "reportingInstance": self.instance.chars().take(128).collect::<String>(),
             "type": if *is_warning { "Warning" } else { "Normal" },
-            "action": action,
+            "action": condition,
             "reason": reason,
             "note": note,
             "regarding": {

@@ -14,13 +14,14 @@ use super::secrets::Secrets;
 use super::world::{Seen, World};
 use crate::lease::Leadership;
 use crate::operator::configuration::{self, Configuration};
-use crate::operator::decide::{Decision, Status, decide};
+use crate::operator::decide::{Decision, decide};
 use crate::operator::leftovers;
 use crate::operator::manifests;
 use crate::operator::names;
 use crate::operator::object::{ObjectKey, kinds};
 use crate::operator::overrides::Overrides;
 use crate::operator::picture::{Picture, Refused, Written};
+use crate::operator::status::condition::{Change, Event, Status};
 use crate::operator::verdict::Verdicts;
 use crate::operator::{Options, SetLogLevel};
 
@@ -347,7 +348,7 @@ impl Reconciler {
 
     /// Writes statuses and finalizers, and tells events.
     async fn tell(&mut self, decision: Decision) {
-        let Decision { statuses, finalizers, events, .. } = decision;
+        let Decision { statuses, finalizers, .. } = decision;
         // Before the status, which makes another version of the object.
         if let Some((object, finalizers)) = finalizers {
             let version = self.world.look(|seen| seen.version_of_telemetry());
@@ -356,27 +357,29 @@ impl Reconciler {
             }
         }
         let (writer, world) = (&self.writer, &self.world);
-        let write = async |status: Status| {
-            let result = writer.status(&status).await;
-            if result.is_ok() {
+        let write = async |status: Status| match writer.status(&status).await {
+            Ok(()) => {
                 world.look(|seen| seen.set_status(&status));
+                Ok(status.events())
             }
-            (status.object, result)
+            Err(trouble) => Err((status.object, trouble)),
         };
         let written: Vec<_> = stream::iter(statuses).map(write).buffer_unordered(AT_ONCE).collect().await;
-        let mut told = Vec::new();
-        for (object, result) in written {
+        for result in written {
             match result {
-                Ok(()) => {
+                Ok(events) => {
                     self.count(true);
-                    told.push(object);
+                    self.tell_events(&events).await;
                 }
-                Err(trouble) => self.fail(&object.to_string(), &trouble),
+                Err((object, trouble)) => self.fail(&object.to_string(), &trouble),
             }
         }
-        for event in events.iter().filter(|event| told.contains(&event.about)) {
-            let (object, condition) = (&event.about, event.action);
-            tracing::info!(%object, condition, reason = event.reason, message = event.note, "status changed");
+    }
+
+    async fn tell_events(&mut self, events: &[Event]) {
+        for event in events {
+            let Event { about: object, change: Change { condition, reason, .. }, note: message, .. } = event;
+            tracing::info!(%object, condition, reason, message, "status changed");
             if let Err(trouble) = self.writer.event(event).await {
                 self.fail("events", &trouble);
             }

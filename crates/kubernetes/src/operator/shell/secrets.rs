@@ -47,7 +47,7 @@ impl Secrets {
             return;
         }
         self.watched.retain(|secret, _| wanted.contains(secret));
-        self.world.look(|seen| seen.secrets.retain(|secret, _| wanted.contains(secret)));
+        self.world.look(|seen| Arc::make_mut(&mut seen.secrets).retain(|secret, _| wanted.contains(secret)));
         for secret in wanted {
             if !self.watched.contains_key(secret) {
                 let (world, turns) = (Arc::clone(&self.world), Arc::clone(&self.turns));
@@ -95,7 +95,7 @@ fn gone(before: &SecretState) -> SecretState {
 }
 
 fn set(world: &World, secret: &SecretName, state: SecretState) {
-    world.see(|seen| drop(seen.secrets.insert(secret.clone(), state)));
+    world.see(|seen| drop(Arc::make_mut(&mut seen.secrets).insert(secret.clone(), state)));
 }
 
 /// What was read before stays true.

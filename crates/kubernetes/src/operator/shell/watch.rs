@@ -146,14 +146,17 @@ async fn pipelines(client: Client, signal: Signal, world: Arc<World>) {
     let id = |object: &serde_json::Value| PipelineId::new(signal, object::name(object));
     let trim = |object| Arc::new(trim::resource(object));
     follow(kind.1, watcher(api, config()), &world, trim, |change| {
-        world.see(|seen| match change {
-            Change::All(objects) => {
-                seen.pipelines.retain(|id, _| id.signal != signal);
-                seen.pipelines.extend(objects.into_iter().map(|object| (id(&object), object)));
-                seen.complete.insert(kind.1);
+        world.see(|seen| {
+            let pipelines = Arc::make_mut(&mut seen.pipelines);
+            match change {
+                Change::All(objects) => {
+                    pipelines.retain(|id, _| id.signal != signal);
+                    pipelines.extend(objects.into_iter().map(|object| (id(&object), object)));
+                    seen.complete.insert(kind.1);
+                }
+                Change::Set(object) => drop(pipelines.insert(id(&object), object)),
+                Change::Gone(object) => drop(pipelines.remove(&id(&object))),
             }
-            Change::Set(object) => drop(seen.pipelines.insert(id(&object), object)),
-            Change::Gone(object) => drop(seen.pipelines.remove(&id(&object))),
         });
     })
     .await;

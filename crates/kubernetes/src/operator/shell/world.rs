@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use weir_plan::PipelineId;
 
-use crate::operator::decide::Status;
 use crate::operator::flow::Said;
 use crate::operator::layout::Workload;
 use crate::operator::object::{ObjectKey, name, text};
 use crate::operator::picture::{Answer, Apis, Picture, PodState, SecretName, SecretState, WorkloadStatus};
+use crate::operator::status::condition::Status;
 
 /// What was seen, and whether it has changed.
 #[derive(Default)]
@@ -24,9 +24,9 @@ pub(super) struct World {
 /// Everything that was seen.
 #[derive(Default)]
 pub(super) struct Seen {
-    pub(super) pipelines: BTreeMap<PipelineId, Arc<Value>>,
+    pub(super) pipelines: Arc<BTreeMap<PipelineId, Arc<Value>>>,
     pub(super) telemetry: Option<Arc<Value>>,
-    pub(super) secrets: BTreeMap<SecretName, SecretState>,
+    pub(super) secrets: Arc<BTreeMap<SecretName, SecretState>>,
     pub(super) overrides: Option<String>,
     pub(super) workloads: BTreeMap<Workload, WorkloadStatus>,
     pub(super) pods: BTreeMap<String, PodState>,
@@ -113,7 +113,8 @@ impl Seen {
     pub(super) fn set_status(&mut self, written: &Status) {
         let object = &written.object;
         let is_it = |found: &Arc<Value>| name(found) == object.name && text(found, "/kind") == Some(object.kind);
-        let found = self.pipelines.values_mut().chain(&mut self.telemetry).find(|found| is_it(found));
+        let found =
+            Arc::make_mut(&mut self.pipelines).values_mut().chain(&mut self.telemetry).find(|found| is_it(found));
         let Some(Value::Object(fields)) = found.map(Arc::make_mut) else { return };
         let known = fields.entry("status").or_insert_with(|| Value::Object(Map::new()));
         let (Some(known), Value::Object(status)) = (known.as_object_mut(), written.value()) else { return };
@@ -129,9 +130,9 @@ impl Seen {
     /// The picture to decide from.
     pub(super) fn picture(&self, previous: Arc<[u8]>, idle_since: Option<SystemTime>) -> Picture {
         Picture {
-            pipelines: self.pipelines.clone(),
+            pipelines: Arc::clone(&self.pipelines),
             telemetry: self.telemetry.clone(),
-            secrets: self.secrets.clone(),
+            secrets: Arc::clone(&self.secrets),
             overrides: self.overrides.clone(),
             workloads: self.workloads.clone(),
             pods: self.pods.values().cloned().collect(),

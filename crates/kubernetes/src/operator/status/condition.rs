@@ -45,16 +45,56 @@ impl Condition {
     }
 }
 
+/// A condition that has changed. Its message is in the status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The type of the condition.
+    pub(crate) condition: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) is_warning: bool,
+}
+
 /// An event about an object: a condition that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) about: ObjectKey,
     pub(crate) uid: String,
-    pub(crate) is_warning: bool,
-    /// The type of the condition.
-    pub(crate) action: &'static str,
-    pub(crate) reason: &'static str,
+    pub(crate) change: Change,
     pub(crate) note: String,
+}
+
+/// A status to write. It is kept as text: as values, those of a thousand pipelines take four times the room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) object: ObjectKey,
+    uid: String,
+    text: String,
+    changes: Vec<Change>,
+}
+
+impl Status {
+    /// The status of an object that has these conditions from now on.
+    pub(crate) fn new(key: ObjectKey, object: &Value, conditions: &[Condition], status: &Value) -> Self {
+        let uid = text(object, "/metadata/uid").unwrap_or_default().to_owned();
+        Self { object: key, uid, text: status.to_string(), changes: changes(object, conditions) }
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// What to tell of it once it is written.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let status = self.value();
+        let message = |change: &Change| text(condition(&status, change.condition)?, "/message");
+        let event = |change: &Change| Event {
+            about: self.object.clone(),
+            uid: self.uid.clone(),
+            change: change.clone(),
+            note: shortened(message(change).unwrap_or_default().to_owned(), MAX_NOTE_BYTES),
+        };
+        self.changes.iter().map(event).collect()
+    }
 }
 
 /// The conditions as a status has them, for an object with the conditions that it has now. Times of transitions stay
@@ -81,21 +121,18 @@ pub(crate) fn written(object: &Value, conditions: &[Condition], kept: &[&str], n
     if kept.is_empty() { conditions.iter().map(write).collect() } else { kept.iter().filter_map(of).collect() }
 }
 
-/// Events about what has changed. That a new object is well is no event for each of its conditions.
-pub(crate) fn events(about: &ObjectKey, object: &Value, conditions: &[Condition]) -> Vec<Event> {
+/// What has changed. That a new object is well is no event for each of its conditions.
+fn changes(object: &Value, conditions: &[Condition]) -> Vec<Change> {
     let changed = conditions.iter().filter(|condition| match found(object, condition.kind) {
         Some(before) => text(before, "/reason") != Some(condition.reason),
         None => condition.met == Met::False || condition.kind == "ConfigurationGenerated",
     });
-    let event = |condition: &Condition| Event {
-        about: about.clone(),
-        uid: text(object, "/metadata/uid").unwrap_or_default().to_owned(),
-        is_warning: condition.met == Met::False || condition.reason == "TLSCertificateAboutToExpire",
-        action: condition.kind,
+    let change = |condition: &Condition| Change {
+        condition: condition.kind,
         reason: condition.reason,
-        note: shortened(condition.message.clone(), MAX_NOTE_BYTES),
+        is_warning: condition.met == Met::False || condition.reason == "TLSCertificateAboutToExpire",
     };
-    changed.map(event).collect()
+    changed.map(change).collect()
 }
 
 /// The reason of a condition that an object has.
@@ -104,7 +141,11 @@ pub(crate) fn reason<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
 }
 
 fn found<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    condition(object.get("status")?, kind)
+}
+
+fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = status.get("conditions")?.as_array()?;
     conditions.iter().find(|condition| text(condition, "/type") == Some(kind))
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn is_bad(condition: &Condition) -> bool {
 /// What pipelines say, for the conditions of the whole.
 pub(crate) struct Components<'a> {
     /// Each with its conditions that are bad.
-    pub(crate) pipelines: &'a BTreeMap<PipelineId, Vec<Condition>>,
+    pub(crate) pipelines: &'a BTreeMap<&'a PipelineId, Vec<Condition>>,
     /// Signals of which not every pipeline was decided on: what was said of them stays.
     pub(crate) undecided: &'a BTreeSet<Signal>,
     pub(crate) is_being_deleted: bool,

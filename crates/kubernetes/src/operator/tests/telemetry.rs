@@ -71,7 +71,7 @@ fn it_gets_a_finalizer_and_is_kept_while_there_are_pipelines() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ResourceBlocksDeletion"));
     assert!(message.ends_with("delete the following resources: TracePipelines (a,b)"), "{message}");
 
-    cluster.picture.pipelines.clear();
+    cluster.picture.pipelines = Arc::default();
     let decision = cluster.decide();
     assert!(
         decision.finalizers.is_none() && decision.apply.len() == 1,
@@ -118,7 +118,7 @@ fn nothing_is_said_of_a_signal_before_all_its_pipelines_are_judged() {
     let mut cluster = Cluster::new();
     cluster.telemetry().trace("shop").pipeline(Signal::Traces, "other", json!({ "output": of_secret("b", "e") }));
     cluster.state("b", SecretState::Missing(None)).settle();
-    cluster.picture.secrets.clear();
+    cluster.picture.secrets = Arc::default();
     assert!(cluster.decide().statuses.is_empty());
     cluster.picture.workloads.clear();
     let decision = cluster.decide();

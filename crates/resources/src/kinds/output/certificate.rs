@@ -76,8 +76,8 @@ pub(crate) fn check_roots(bundle: &[CertificateDer<'static>], now: SystemTime) -
 /// When the first certificate of a PEM text ends that does, in seconds since the Unix epoch. `None` if none can be read.
 pub fn expires(pem: &str) -> Option<u64> {
     let end = |certificate: &CertificateDer<'_>| {
-        let certificate = Certificate::from_der(certificate).ok()?;
-        Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs())
+        let (_, end) = weir_tls::validity(certificate)?;
+        Some(end.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
     };
     weir_tls::certificates(pem).ok()?.iter().filter_map(end).min()
 }
