@@ -57,6 +57,20 @@ const INLINE_COMPRESS_BYTES: usize = 64 * 1024;
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Sends the concatenation of `bodies` as one request.
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>>;
+
+    /// How long it can be reached as it is; nothing is known of one that has no such limits.
+    fn expiry(&self) -> Expiry {
+        Expiry::default()
+    }
+}
+
+/// When what a connection to a backend relies on ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Expiry {
+    /// The first of the certificates that the backend showed last, in seconds since the Unix epoch.
+    pub certificate_unix_seconds: Option<u64>,
+    /// How long the token for it is valid. It is replaced before that.
+    pub token: Option<Duration>,
 }
 
 /// A backend, or what happens on the way to it, cannot be set up as planned.
@@ -318,6 +332,13 @@ impl Exporter {
 impl Backend for Exporter {
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
         Box::pin(async { self.attempt(bodies).await.legible() })
+    }
+
+    fn expiry(&self) -> Expiry {
+        Expiry {
+            certificate_unix_seconds: self.connections.certificate_ends(),
+            token: self.oauth2.as_ref().and_then(oauth2::Tokens::left),
+        }
     }
 }
 

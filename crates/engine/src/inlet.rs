@@ -6,6 +6,7 @@
 //! requests go.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -86,6 +87,27 @@ pub enum Added {
     All,
     /// Only what holds for the whole cluster.
     OfCluster,
+}
+
+impl InputKind {
+    /// What this process collects itself: the signal, the input as specifications call it, and how its data comes.
+    pub(crate) const COLLECTED: [(Signal, &'static str, &'static str); 4] = [
+        (Signal::Metrics, "prometheus", "http"),
+        (Signal::Metrics, "istio", "http"),
+        (Signal::Metrics, "runtime", "http"),
+        (Signal::Logs, "runtime", "file"),
+    ];
+
+    /// Which of these it is; `None` for what clients push.
+    fn collected(self) -> Option<usize> {
+        match self {
+            Self::Otlp => None,
+            Self::Prometheus | Self::PrometheusDiagnostics => Some(0),
+            Self::Istio | Self::IstioDiagnostics | Self::Envoy => Some(1),
+            Self::Runtime(..) | Self::ResourceStatus => Some(2),
+            Self::ContainerLogs(..) => Some(3),
+        }
+    }
 }
 
 /// Where a request comes from.
@@ -283,7 +305,12 @@ impl Inlet {
         if bytes > most {
             return Verdict::TooLarge(format!("{bytes} bytes, the limit is {most}"));
         }
-        self.intake.accept(request, secured).await
+        let (items, collected) = (request.items, request.origin.input.collected());
+        let verdict = self.intake.accept(request, secured).await;
+        if let (Verdict::Secured, Some(input)) = (&verdict, collected) {
+            self.intake.collected[input].fetch_add(items, Ordering::Relaxed);
+        }
+        verdict
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -12,7 +12,7 @@ mod select;
 mod tests;
 mod turns;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -142,6 +142,8 @@ pub(crate) struct Intake {
     talkers: Talkers,
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub(crate) unclaimed: BySignal,
+    /// Items that sources in this process collected, by [`InputKind::COLLECTED`].
+    pub(crate) collected: [AtomicU64; InputKind::COLLECTED.len()],
     /// What the sources in this process told last.
     pub(crate) sources: Mutex<SourceFigures>,
 }
@@ -164,6 +166,7 @@ impl Intake {
             taps,
             talkers,
             unclaimed: BySignal::default(),
+            collected: Default::default(),
             sources: Mutex::default(),
         }
     }
@@ -291,12 +294,12 @@ impl Intake {
             }
             let Some(taken) = enriched.select(&route.selection, cuts.purse)? else { continue };
             let (pipeline, rules) = (&route.pipeline.account.id, route.rules.as_ref());
-            let before = Before { body: taken.body.clone(), items: taken.items };
+            let (before, arrived) = (Before { body: taken.body.clone(), items: taken.items }, taken.body.len());
             let processed = enriched.process(taken, route.rules.as_deref(), cuts.purse)?;
             let looking = self.taps.at(pipeline, &route.recent);
             let mark = looking.look(signal, (pipeline, rules), (&before, &processed), cuts.purse);
             // Should this one fail, what was converted before it is taken back as it is dropped.
-            offers.push(Offer { mark, ..cuts.offer(route, processed)? });
+            offers.push(Offer { mark, ..cuts.offer(route, arrived, processed)? });
         }
         if offers.is_empty() && !is_claimed {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);

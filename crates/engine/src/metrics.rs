@@ -6,6 +6,7 @@
 //! same metrics; a test compares it with a scrape.
 
 mod container_logs;
+mod fluent_bit;
 mod journal;
 mod pipelines;
 mod process;
@@ -62,10 +63,11 @@ enum Value<'a> {
 }
 
 /// In the order of a scrape.
-const TABLES: [&[Metric]; 9] = [
+const TABLES: [&[Metric]; 10] = [
     &receivers::METRICS,
     &pipelines::EXPORTERS,
     &pipelines::METRICS,
+    &fluent_bit::METRICS,
     &journal::METRICS,
     &rules::METRICS,
     &container_logs::METRICS,

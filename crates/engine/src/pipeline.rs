@@ -37,7 +37,7 @@ pub use standing::{BackendFigures, BackendState};
 use crate::account::Account;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::export::Backend;
+use crate::export::{Backend, Expiry};
 use crate::histogram::Histogram;
 use crate::obligation::Obligation;
 use crate::store::{Io, Reads, Store};
@@ -75,6 +75,10 @@ pub(crate) struct Stats {
     /// Items in requests that the backend refused in words that ask for no other attempt, and that are not about the
     /// size.
     pub(crate) refused_items: AtomicU64,
+    /// Bytes of requests whose client was answered OK, as they are before the rules.
+    pub(crate) accepted_bytes: AtomicU64,
+    /// Bytes of requests that the backend took, before compression.
+    pub(crate) delivered_bytes: AtomicU64,
     /// Bytes that wait in memory to be sent for the first time.
     pub(crate) queued_bytes: AtomicU64,
     /// Bytes in memory: queued, parked or in flight.
@@ -102,6 +106,8 @@ impl Stats {
             parked: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             refused_items: AtomicU64::new(0),
+            accepted_bytes: AtomicU64::new(0),
+            delivered_bytes: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             oldest_ms: AtomicU64::new(u64::MAX),
@@ -141,6 +147,7 @@ pub(crate) struct Pipeline {
     pub(crate) exporter_label: String,
     pub(crate) account: Arc<Account>,
     pub(crate) stats: Arc<Stats>,
+    backend: Arc<dyn Backend>,
     clock: Clock,
     inbox: mpsc::UnboundedSender<Instruction>,
 }
@@ -180,7 +187,7 @@ impl Pipeline {
         let store_stats = store.as_ref().map(|store| Arc::clone(&store.stats));
         let parts = delivery::Parts {
             crew: Crew {
-                backend,
+                backend: Arc::clone(&backend),
                 given_up: CancellationToken::new(),
                 account: Arc::clone(&account),
                 reads,
@@ -196,17 +203,18 @@ impl Pipeline {
             store,
         };
         let task = delivery::Delivery::new(parts, instructions).run();
-        (Self { exporter_label, account, stats, clock, inbox }, task)
+        (Self { exporter_label, account, stats, backend, clock, inbox }, task)
     }
 
     /// The same pipeline with another backend.
     pub(crate) fn sending_to(&self, exporter_label: String, backend: Arc<dyn Backend>) -> Self {
         // A task that has ended sends nothing.
-        let _ = self.inbox.send(Instruction::SendTo(backend));
+        let _ = self.inbox.send(Instruction::SendTo(Arc::clone(&backend)));
         Self {
             exporter_label,
             account: Arc::clone(&self.account),
             stats: Arc::clone(&self.stats),
+            backend,
             clock: self.clock,
             inbox: self.inbox.clone(),
         }
@@ -217,6 +225,11 @@ impl Pipeline {
         self.account.request_size.adjust(limits.batch_bytes);
         // As above.
         let _ = self.inbox.send(Instruction::Adjust(limits));
+    }
+
+    /// How long its backend can be reached as it is.
+    pub(crate) fn expiry(&self) -> Expiry {
+        self.backend.expiry()
     }
 
     /// The signal it takes.

@@ -21,6 +21,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 pub use crate::books::BookFigures;
+pub use crate::export::Expiry;
 pub use crate::histogram::HistogramFigures;
 pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending, Sample};
 pub use crate::process::ProcessFigures;
@@ -29,7 +30,7 @@ pub use container_logs::ContainerLogFigures;
 pub use journal::JournalFigures;
 pub use memory::{MemoryFigures, PartFigures};
 pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
-pub use receivers::{ReceiverFigures, TransportFigures};
+pub use receivers::{CollectedFigures, ReceiverFigures, TransportFigures};
 pub use sources::{ScrapeFigures, SourceFigures, WatchFigures};
 use weir_plan::PipelineId;
 

@@ -5,6 +5,9 @@ import { within } from "./pipelines.js";
 import { lastWords, quantile, reasons, sickFirst, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
+// As early as a status of a pipeline warns of a client's certificate.
+const SOON_S = 14 * 86400;
+
 let table;
 
 export const destinations = {
@@ -28,6 +31,13 @@ function said(line) {
 const under = (words, more = "") => element("div", { class: `faint ${more}` }, words);
 const refused = (line) => sum(line.books.rejected);
 
+// When what a connection relies on ends: the backend's certificate, and the token for it.
+function ends({ certificate_ends_unix_seconds: end, token_lasts_seconds: token }) {
+  const left = end == null ? null : end - state.now.unix_seconds;
+  const certificate = left == null ? [] : left > 0 ? [under(`certificate ends in ${duration(left)}`, left < SOON_S ? "warn" : "")] : [under("certificate has ended", "warn")];
+  return [...certificate, ...(token == null ? [] : [under(token > 0 ? `token for ${duration(token)}` : "token has ended")])];
+}
+
 const COLUMNS = [
   { head: "Pipeline", of: (line) => line.pipeline, cell: (line) => [line.pipeline, under(line.exporter)] },
   {
@@ -35,6 +45,7 @@ const COLUMNS = [
     cell: ({ backend }) => [
       element("span", { class: `dot ${backend.state === "ok" ? "well" : "bad"}` }, backend.state.replaceAll("_", " ")),
       under(`for ${duration(backend.lasts_seconds)}`),
+      ...ends(backend),
     ],
   },
   {

@@ -11,7 +11,7 @@ import { logs, talkers, targets } from "./lists.js";
 import { losses } from "./losses.js";
 import { pipelines } from "./pipelines.js";
 import { rules } from "./rules.js";
-import { remember, standing, state } from "./state.js";
+import { remember, see, standing, state } from "./state.js";
 import { tap } from "./tap.js";
 
 const EVERY_MS = 1000;
@@ -52,7 +52,7 @@ async function look() {
   const chosen = view();
   const own = Promise.all([wants(chosen) ? lookOf(chosen) : null, isAdmin === null ? findOut() : null]);
   const [now, health, past] = await Promise.all([ask("api/now"), ask("health/pipelines"), ask(`api/history${state.ends ? `?since=${state.ends}` : ""}`)]);
-  state.now = now;
+  see(now);
   state.health = new Map(health.map((of) => [of.pipeline, of]));
   remember(past);
   await own;

@@ -20,6 +20,26 @@ export function remember({ step_seconds: step, ends_unix_seconds: ends, pipeline
   [state.step, state.ends] = [step, ends];
 }
 
+// The bytes of each pipeline that came and went, as of the last few answers, the oldest first.
+let passed = [];
+
+export function see(now) {
+  const of = new Map(now.pipelines.map((line) => [line.pipeline, [line.accepted_bytes, line.delivered_bytes]]));
+  // Another process has begun to count anew.
+  if (now.uptime_seconds < state.now?.uptime_seconds) passed = [];
+  passed = [...passed, { at: now.unix_seconds, of }].slice(-RATE_S - 1);
+  state.now = now;
+}
+
+// Bytes a second in the last few seconds, before compression.
+export function byteRates(line) {
+  const [first, last] = [passed[0], passed.at(-1)];
+  const [then, now] = [first?.of.get(line.pipeline), last?.of.get(line.pipeline)];
+  if (!then || !now || last.at <= first.at) return { in: null, out: null };
+  const per = (column) => Math.max(0, now[column] - then[column]) / (last.at - first.at);
+  return { in: per(0), out: per(1) };
+}
+
 // Items a second in the last few seconds.
 export function rates(line) {
   const last = pastOf(line.pipeline).slice(-Math.max(1, Math.floor(RATE_S / state.step)));

@@ -171,16 +171,18 @@ impl Room {
 /// What was counted of each pipeline at a time.
 struct Sums {
     at: Instant,
-    /// Accepted, delivered, filtered.
-    of: HashMap<String, [u64; 3]>,
+    /// Accepted, delivered, filtered items; accepted and delivered bytes.
+    of: HashMap<String, [u64; 5]>,
 }
 
 impl Sums {
     fn of(page: &Value) -> Self {
         let all = page["pipelines"].as_array().into_iter().flatten().map(|pipeline| {
             let books = &pipeline["books"];
-            let sums = [number(&books["accepted"]), number(&books["delivered"]), sum(&books["filtered"])];
-            (words(&pipeline["pipeline"]), sums)
+            let items = [number(&books["accepted"]), number(&books["delivered"]), sum(&books["filtered"])];
+            let bytes = ["accepted_bytes", "delivered_bytes"].map(|field| number(&pipeline[field]));
+            let ([accepted, delivered, filtered], [bytes_in, bytes_out]) = (items, bytes);
+            (words(&pipeline["pipeline"]), [accepted, delivered, filtered, bytes_in, bytes_out])
         });
         Self { at: Instant::now(), of: all.collect() }
     }
@@ -193,8 +195,10 @@ struct Line {
     /// What the backend did last.
     backend: String,
     message: Option<String>,
-    /// Items a second.
+    /// Accepted, delivered and filtered items a second.
     rates: [f64; 3],
+    /// Accepted and delivered bytes a second, before compression.
+    byte_rates: [u64; 2],
     lost: u64,
     pending: u64,
     pending_bytes: u64,
@@ -203,11 +207,14 @@ struct Line {
 
 impl Line {
     fn as_json(&self) -> Value {
-        let Self { pipeline, state, backend, message, rates, lost, pending, pending_bytes, oldest_seconds } = self;
+        let Self { pipeline, state, backend, message, rates, byte_rates, lost, pending, pending_bytes, oldest_seconds } =
+            self;
+        let [bytes_in, bytes_out] = byte_rates;
         let [accepted, delivered, filtered] = rates.map(|rate| (rate * 10.0).round() / 10.0);
         json!({
             "pipeline": pipeline, "state": state, "backend": backend, "message": message, "accepted_per_second": accepted,
-            "delivered_per_second": delivered, "filtered_per_second": filtered, "lost": lost, "pending": pending,
+            "delivered_per_second": delivered, "filtered_per_second": filtered,
+            "accepted_bytes_per_second": bytes_in, "delivered_bytes_per_second": bytes_out, "lost": lost, "pending": pending,
             "pending_bytes": pending_bytes, "oldest_seconds": oldest_seconds,
         })
     }
@@ -226,31 +233,37 @@ impl Line {
         if is_new { format!("backend {}", self.backend) } else { self.state.clone() }
     }
 
-    fn row(&self) -> [String; 9] {
+    fn row(&self) -> [String; 11] {
         let Self { pipeline, rates: [accepted, delivered, filtered], lost, .. } = self;
+        let [bytes_in, bytes_out] = self.byte_rates.map(|rate| if rate == 0 { "-".to_owned() } else { bytes(rate) });
         let rate = |rate: &f64| if *rate == 0.0 { "-".to_owned() } else { format!("{rate:.0}") };
         let age = if self.pending == 0 { "-".to_owned() } else { time(self.oldest_seconds) };
         let [accepted, delivered, filtered] = [accepted, delivered, filtered].map(rate);
         let (pending, size) = (self.pending.to_string(), bytes(self.pending_bytes));
-        [pipeline.clone(), self.word(), accepted, delivered, filtered, lost.to_string(), pending, size, age]
+        let lost = lost.to_string();
+        [pipeline.clone(), self.word(), accepted, bytes_in, delivered, bytes_out, filtered, lost, pending, size, age]
     }
 }
 
 fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> Vec<Line> {
-    let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
+    let since = now.at.duration_since(before.at).max(Duration::from_millis(1));
+    let (seconds, millis) = (since.as_secs_f64(), u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
     let verdicts = health.as_array().into_iter().flatten();
     let verdicts: HashMap<&str, &Value> = verdicts.filter_map(|of| Some((of["pipeline"].as_str()?, of))).collect();
     let line = |pipeline: &Value| {
         let (name, books) = (words(&pipeline["pipeline"]), &pipeline["books"]);
         let sums = now.of.get(&name).copied().unwrap_or_default();
         let old = before.of.get(&name).copied().unwrap_or(sums);
+        let grown = |of: usize| sums[of].saturating_sub(old[of]);
+        let rate = |of| grown(of) as f64 / seconds;
         let verdict = verdicts.get(name.as_str());
         let message = verdict.and_then(|of| of["message"].as_str());
         Line {
             state: verdict.map_or_else(|| "-".to_owned(), |of| words(&of["state"])),
             backend: words(&pipeline["backend"]["state"]),
             message: message.map(str::to_owned),
-            rates: [0, 1, 2].map(|of| sums[of].saturating_sub(old[of]) as f64 / seconds),
+            rates: [0, 1, 2].map(rate),
+            byte_rates: [3, 4].map(|of| grown(of).saturating_mul(1000) / millis),
             lost: sum(&books["dropped"]).saturating_add(sum(&books["rejected"])),
             pending: number(&books["pending"]),
             pending_bytes: number(&pipeline["pending_bytes"]),
@@ -277,7 +290,19 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], mut room: Room) -> io::
     let whole = below.rows;
     let told: Vec<_> = error.into_iter().chain(wrong).take_while(|line| below.take("") && below.take(line)).collect();
     let shown = lines.len().min((room.rows - (whole - below.rows)).max(1));
-    let head = ["pipeline", "state", "in/s", "out/s", "filtered/s", "lost", "pending", "bytes", "oldest"];
+    let head = [
+        "pipeline",
+        "state",
+        "in/s",
+        "bytes/s",
+        "out/s",
+        "bytes/s",
+        "filtered/s",
+        "lost",
+        "pending",
+        "bytes",
+        "oldest",
+    ];
     draw(out, head, lines[..shown].iter().map(Line::row), columns)?;
     if shown < lines.len() {
         writeln!(out, "and {} more", lines.len() - shown)?;
@@ -330,7 +355,7 @@ mod tests {
     fn page(accepted: u64, delivered: u64) -> Value {
         let pipeline = |name: &str, pending: u64| {
             let backend = if name == "traces/c" { "refused" } else { "ok" };
-            json!({"pipeline": name, "pending_bytes": 2048, "oldest_seconds": 61.2, "backend": {"state": backend}, "books": {
+            json!({"pipeline": name, "accepted_bytes": 1024 * accepted, "delivered_bytes": 100 * delivered, "pending_bytes": 2048, "oldest_seconds": 61.2, "backend": {"state": backend}, "books": {
                 "accepted": accepted, "delivered": delivered, "filtered": {"filter": 5}, "dropped": {"overflow": 2},
                 "rejected": {"400": 1}, "pending": pending}})
         };
@@ -350,10 +375,10 @@ mod tests {
         let expected = "\
 weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
 
-PIPELINE              STATE  IN/S  OUT/S  FILTERED/S  LOST  PENDING    BYTES  OLDEST
-traces/b  nothing_delivered   100     50           -     3        7  2.0 KiB   1m01s
-traces/c    backend refused   100     50           -     3        7  2.0 KiB   1m01s
-traces/a            healthy   100     50           -     3        0  2.0 KiB       -
+PIPELINE              STATE  IN/S    BYTES/S  OUT/S  BYTES/S  FILTERED/S  LOST  PENDING    BYTES  OLDEST
+traces/b  nothing_delivered   100  100.0 KiB     50  4.9 KiB           -     3        7  2.0 KiB   1m01s
+traces/c    backend refused   100  100.0 KiB     50  4.9 KiB           -     3        7  2.0 KiB   1m01s
+traces/a            healthy   100  100.0 KiB     50  4.9 KiB           -     3        0  2.0 KiB       -
 
 traces/b: Nothing was delivered.
 ";

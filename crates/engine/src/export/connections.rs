@@ -106,6 +106,11 @@ impl Connections {
         }
     }
 
+    /// When the first certificate ends that the backend showed last, in seconds since the Unix epoch.
+    pub(super) fn certificate_ends(&self) -> Option<u64> {
+        self.dial.certificate_ends()
+    }
+
     /// Sends a request. Call [`Passage::answered`] once the answer was read to its end; only then does the answer
     /// count.
     pub(super) async fn request(&self, request: Request<Chunks>) -> Result<(Response<Incoming>, Passage), Outcome> {

@@ -14,9 +14,9 @@ use std::iter::once;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
@@ -64,17 +64,34 @@ pub(super) struct Dial {
     proxy: Option<Proxy>,
     /// Pays for what connections collect before they write it.
     buffers: Option<Budget>,
+    /// When the first certificate ends that the backend showed last, in seconds since the Unix epoch; 0 before that.
+    certificate_ends: AtomicU64,
 }
 
 impl Dial {
     pub(super) fn new(destination: &Uri, resolve: Box<dyn Resolve>, tls: ClientConfig, proxy: Option<Proxy>) -> Self {
         let (host, port) = proxy::host_and_port(proxy.as_ref().map_or(destination, |proxy| &proxy.uri));
-        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None }
+        let certificate_ends = AtomicU64::new(0);
+        Self { host: host.to_owned(), port, resolve, tls: Arc::new(tls), proxy, buffers: None, certificate_ends }
     }
 
     /// The same, with buffers that `budget` pays for.
     pub(super) fn paid_by(self, budget: Budget) -> Self {
         Self { buffers: Some(budget), ..self }
+    }
+
+    /// When the first certificate ends that the backend showed last, in seconds since the Unix epoch.
+    pub(super) fn certificate_ends(&self) -> Option<u64> {
+        Some(self.certificate_ends.load(Ordering::Relaxed)).filter(|ends| *ends > 0)
+    }
+
+    /// Keeps in mind what a backend has shown.
+    fn shown<T>(&self, stream: &MaybeHttpsStream<T>) {
+        let MaybeHttpsStream::Https(stream) = stream else { return };
+        let (_, session) = stream.inner().get_ref();
+        let ends = session.peer_certificates().into_iter().flatten().filter_map(weir_tls::validity);
+        let ends = ends.map(|(_, end)| end.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()).min();
+        self.certificate_ends.store(ends.unwrap_or_default(), Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -148,6 +165,9 @@ impl Connector {
     ) -> (usize, Result<Stream, BoxError>) {
         let address = self.addresses.at(index);
         let connected = self.reach(address, &handshakes, destination).await.map(with_little_in_tls);
+        if let Ok(stream) = &connected {
+            self.dial.shown(stream);
+        }
         self.addresses.note(index, connected.is_err());
         let among_others = self.addresses.are_several();
         let which = |cause: BoxError| {

@@ -99,6 +99,12 @@ impl Tokens {
         Ok(header)
     }
 
+    /// How long the present token is valid; nothing while there is none.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let left = |token: &Token| token.expires_at.saturating_duration_since(Instant::now());
+        self.store.state().token.as_ref().map(left)
+    }
+
     /// Forgets a token that the backend refused, unless it was replaced meanwhile.
     pub(super) fn forget(&self, refused: &HeaderValue) {
         self.store.state().token.take_if(|token| token.header == *refused);

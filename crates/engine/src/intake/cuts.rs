@@ -37,8 +37,13 @@ impl<'a> Cuts<'a> {
         Self { signal, share, shared, alone, purse, done: Vec::new() }
     }
 
-    /// What a pipeline is offered of a request that its rules were applied to.
-    pub(super) fn offer(&mut self, route: &Route, processed: Processed) -> Result<Offer, Unprepared> {
+    /// What a pipeline is offered of a request that its rules were applied to. Before these it had `arrived_bytes`.
+    pub(super) fn offer(
+        &mut self,
+        route: &Route,
+        arrived_bytes: usize,
+        processed: Processed,
+    ) -> Result<Offer, Unprepared> {
         let Processed { body, items, removed, conversion } = processed;
         self.purse = self.purse.holding(conversion.as_ref().map_or(0, Conversion::bytes));
         let pipeline = Arc::clone(&route.pipeline);
@@ -46,6 +51,7 @@ impl<'a> Cuts<'a> {
         let pieces = if items > 0 { self.pieces(&body, items, size)? } else { Vec::new() };
         Ok(Offer {
             pipeline,
+            arrived_bytes,
             pieces,
             obligations: Vec::new(),
             removed,

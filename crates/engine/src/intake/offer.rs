@@ -7,13 +7,15 @@ use weir_temporality::Reliance;
 use crate::budget::{Paid, Permit};
 use crate::division::PIECE_BYTES;
 use crate::obligation::{Obligation, Piece, Ticket};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Stats};
 use crate::rules::{Conversion, Removed};
 use crate::taps::Mark;
 
 /// What one pipeline gets of a request.
 pub(super) struct Offer {
     pub(super) pipeline: Arc<Pipeline>,
+    /// The size of its part of the request before its rules, in bytes.
+    pub(super) arrived_bytes: usize,
     /// The pieces of the request, until there are obligations for them.
     pub(super) pieces: Vec<Piece>,
     /// One for each piece.
@@ -67,6 +69,9 @@ impl Offer {
     /// The request is answered. What rules removed enters the books once the client has been told OK.
     pub(super) fn answered(&mut self, refused: bool) {
         self.keep_conversion();
+        if !refused {
+            Stats::add(&self.pipeline.stats.accepted_bytes, self.arrived_bytes as u64);
+        }
         let books = &self.pipeline.account.books;
         for removed in self.removed.drain(..).filter(|_| !refused) {
             books.filter(removed.reason, removed.items);

@@ -8,7 +8,7 @@ use crate::view::{Snapshot, TransportFigures};
 
 const RECEIVER: &[&str] = &["receiver", "transport"];
 const BY_SIGNAL: &[&str] = &["transport", "signal"];
-const ACCEPTED: &str = "Items answered OK";
+const ACCEPTED: &str = "Items answered OK, or collected by this process and safe";
 const REFUSED: &str = "Items whose client was asked to send them again";
 
 pub(super) const METRICS: [Metric; 14] = [
@@ -17,42 +17,42 @@ pub(super) const METRICS: [Metric; 14] = [
         kind: Counter,
         labels: RECEIVER,
         help: ACCEPTED,
-        samples: |snapshot| transports(snapshot, |of| of.accepted[Signal::Traces as usize]),
+        samples: |snapshot| accepted(snapshot, Signal::Traces),
     },
     Metric {
         name: "otelcol_receiver_refused_spans_total",
         kind: Counter,
         labels: RECEIVER,
         help: REFUSED,
-        samples: |snapshot| transports(snapshot, |of| of.refused[Signal::Traces as usize]),
+        samples: |snapshot| pushed(snapshot, Signal::Traces, |of| &of.refused),
     },
     Metric {
         name: "otelcol_receiver_accepted_metric_points_total",
         kind: Counter,
         labels: RECEIVER,
         help: ACCEPTED,
-        samples: |snapshot| transports(snapshot, |of| of.accepted[Signal::Metrics as usize]),
+        samples: |snapshot| accepted(snapshot, Signal::Metrics),
     },
     Metric {
         name: "otelcol_receiver_refused_metric_points_total",
         kind: Counter,
         labels: RECEIVER,
         help: REFUSED,
-        samples: |snapshot| transports(snapshot, |of| of.refused[Signal::Metrics as usize]),
+        samples: |snapshot| pushed(snapshot, Signal::Metrics, |of| &of.refused),
     },
     Metric {
         name: "otelcol_receiver_accepted_log_records_total",
         kind: Counter,
         labels: RECEIVER,
         help: ACCEPTED,
-        samples: |snapshot| transports(snapshot, |of| of.accepted[Signal::Logs as usize]),
+        samples: |snapshot| accepted(snapshot, Signal::Logs),
     },
     Metric {
         name: "otelcol_receiver_refused_log_records_total",
         kind: Counter,
         labels: RECEIVER,
         help: REFUSED,
-        samples: |snapshot| transports(snapshot, |of| of.refused[Signal::Logs as usize]),
+        samples: |snapshot| pushed(snapshot, Signal::Logs, |of| &of.refused),
     },
     Metric {
         name: "weir_receiver_unclaimed_items_total",
@@ -120,9 +120,20 @@ pub(super) const METRICS: [Metric; 14] = [
     },
 ];
 
-fn transports<'a>(snapshot: &'a Snapshot, items: fn(&TransportFigures) -> u64) -> Samples<'a> {
+/// What clients pushed, and what sources in this process collected.
+fn accepted(snapshot: &Snapshot, signal: Signal) -> Samples<'_> {
+    let collected = snapshot.receivers.collected.iter().filter(move |of| of.signal == signal);
+    let collected = collected.map(|of| (vec![of.input.into(), of.transport.into()], of.items.into()));
+    Box::new(pushed(snapshot, signal, |of| &of.accepted).chain(collected))
+}
+
+fn pushed<'a>(
+    snapshot: &'a Snapshot,
+    signal: Signal,
+    items: fn(&TransportFigures) -> &[u64; Signal::ALL.len()],
+) -> Samples<'a> {
     let transports = snapshot.receivers.transports.iter();
-    Box::new(transports.map(move |of| (vec!["otlp".into(), of.transport.into()], items(of).into())))
+    Box::new(transports.map(move |of| (vec!["otlp".into(), of.transport.into()], items(of)[signal as usize].into())))
 }
 
 fn signals<'a>(snapshot: &'a Snapshot, read: fn(&'a TransportFigures, usize) -> Value<'a>) -> Samples<'a> {

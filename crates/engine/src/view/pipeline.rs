@@ -11,6 +11,7 @@ use weir_temporality::Counts;
 use crate::account::Account;
 use crate::books::BookFigures;
 use crate::clock::Clock;
+use crate::export::Expiry;
 use crate::histogram::HistogramFigures;
 use crate::intake::Route;
 use crate::pipeline::{AnswerFigures, BackendFigures};
@@ -31,6 +32,10 @@ pub struct PipelineFigures {
     pub books: BookFigures,
     /// `None` without a data directory.
     pub backlog: Option<BacklogFigures>,
+    /// Bytes of requests whose client was answered OK, as they are before the rules, since the start.
+    pub accepted_bytes: u64,
+    /// Bytes of requests that the backend took, before compression, since the start.
+    pub delivered_bytes: u64,
     /// Bytes in the backlog and waiting to be sent. Without a data directory, also bytes that are parked and on the
     /// wire.
     pub pending_bytes: u64,
@@ -57,6 +62,8 @@ pub struct PipelineFigures {
     pub answers: AnswerFigures,
     /// How the backend stands.
     pub backend: BackendFigures,
+    /// How long it can be reached as it is.
+    pub expiry: Expiry,
     /// The pipeline cannot be set up as it is configured.
     pub setup_failed: bool,
     /// What the conditions and statements of its present rules did.
@@ -131,6 +138,8 @@ impl PipelineFigures {
             is_collected_for: route.selection.takes_what_is_collected(),
             books: account.books.figures(),
             backlog: BacklogFigures::of(account, clock),
+            accepted_bytes: load(&stats.accepted_bytes),
+            delivered_bytes: load(&stats.delivered_bytes),
             pending_bytes: pipeline.pending_bytes(),
             oldest_age: pipeline.oldest_age(),
             held_bytes: account.share.held(),
@@ -143,6 +152,7 @@ impl PipelineFigures {
             latency: stats.latency.figures(),
             answers: stats.answers.figures(),
             backend: stats.backend.figures(),
+            expiry: pipeline.expiry(),
             setup_failed: stats.faulty.load(Ordering::Relaxed),
             rules: rules.map(RuleFigures::of).unwrap_or_default(),
             delta: rules.and_then(|rules| rules.delta.as_ref()).map(DeltaFigures::of),

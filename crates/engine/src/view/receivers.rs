@@ -6,6 +6,7 @@ use weir_plan::Signal;
 
 use crate::counters::BySignal;
 use crate::histogram::HistogramFigures;
+use crate::inlet::InputKind;
 use crate::intake::Intake;
 use crate::receive::{Counters, REASONS, ReceiverStats};
 
@@ -17,6 +18,8 @@ type EachSignal<T> = [T; Signal::ALL.len()];
 pub struct ReceiverFigures {
     /// OTLP over gRPC and over HTTP.
     pub transports: [TransportFigures; 2],
+    /// What sources in this process collected.
+    pub collected: [CollectedFigures; InputKind::COLLECTED.len()],
     /// Items answered OK that no pipeline takes, because of their namespaces.
     pub unclaimed: EachSignal<u64>,
     /// Client connections that are open now.
@@ -27,6 +30,19 @@ pub struct ReceiverFigures {
     pub connections_retired: u64,
     /// TLS handshakes that failed.
     pub handshakes_failed: u64,
+}
+
+/// What sources of one kind collected in this process, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectedFigures {
+    /// Of their items.
+    pub signal: Signal,
+    /// The input, as specifications call it.
+    pub input: &'static str,
+    /// `http` or `file`.
+    pub transport: &'static str,
+    /// Items that became safe. Lines that pipelines want in several shapes count for each of these.
+    pub items: u64,
 }
 
 /// What came over one transport, since the start.
@@ -52,6 +68,10 @@ impl ReceiverFigures {
     pub(super) fn of(stats: &ReceiverStats, intake: &Intake) -> Self {
         Self {
             transports: [TransportFigures::of("grpc", &stats.grpc), TransportFigures::of("http", &stats.http)],
+            collected: std::array::from_fn(|index| {
+                let (signal, input, transport) = InputKind::COLLECTED[index];
+                CollectedFigures { signal, input, transport, items: load(&intake.collected[index]) }
+            }),
             unclaimed: loaded(&intake.unclaimed),
             connections: load(&stats.connections),
             connections_refused: load(&stats.connections_refused),

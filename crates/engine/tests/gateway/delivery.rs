@@ -86,6 +86,9 @@ fn over_tls(backend: &Backend, protocol: Protocol, tls: Tls) -> Vec<Pipeline> {
     through(Output { tls: Some(tls), ..output(backend.address, protocol) })
 }
 
+/// That of certificates that nobody gives another: the beginning of 4096.
+const END_OF_CERTIFICATES: f64 = 67_090_118_400.0;
+
 #[tokio::test]
 async fn tls_with_the_right_authority_delivers() {
     for protocol in [Protocol::Grpc, Protocol::Http] {
@@ -96,6 +99,8 @@ async fn tls_with_the_right_authority_delivers() {
         export(&gateway, 1, 3).await;
         gateway.settle().await;
         assert_eq!(backend.ids(), [1, 2, 3], "{protocol:?}");
+        let ends = gateway.scrape().await.figure("weir_backend_certificate_end_timestamp_seconds", "backend");
+        assert_eq!(ends, END_OF_CERTIFICATES, "{protocol:?}");
     }
 }
 

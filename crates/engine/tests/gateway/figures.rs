@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde_json::json;
 use weir_engine::Histogram;
 use weir_engine::Settings;
 use weir_engine::view::{ContainerLogFigures, ScrapeFigures, SourceFigures, WatchFigures};
 use weir_plan::Signal;
+use weir_testkit::backend::Backend;
 use weir_testkit::clients::{ids, request, send_singly};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{OK, frame};
 use weir_testkit::signals::{counter, document};
 use weir_testkit::sink::{DOWN, arrived, closed_port, faults, sink};
-use weir_testkit::{eventually, http};
+use weir_testkit::tls::Authority;
+use weir_testkit::{eventually, http, manifests};
 
 use crate::support::{Gateway, configuration, on_disk, pipeline};
 
@@ -160,6 +163,16 @@ fn of_sources() -> SourceFigures {
     SourceFigures { container_logs, scrapes: vec![scrapes], runtime_lost, watches, leads: Some(true) }
 }
 
+/// Pipelines with an output of Fluent Bit, and with one over TLS.
+async fn others() -> (String, Backend) {
+    let authority = Authority::new();
+    let backend = Backend::with_tls(authority.server(None)).await;
+    let http = json!({"host": {"value": "127.0.0.1"}, "port": "1", "tls": {"insecure": true}});
+    let lines = manifests::with_spec(Signal::Logs, "lines", &json!({"output": {"http": http}}));
+    let tls = manifests::secured("grpc", backend.address, &json!({"ca": {"value": authority.pem()}}));
+    (lines + &manifests::pipeline(Signal::Traces, "secured", &tls), backend)
+}
+
 /// Every metric that there is, with its type and labels, in both directions.
 #[tokio::test]
 async fn the_documentation_has_the_metrics_of_a_scrape() {
@@ -171,6 +184,8 @@ async fn the_documentation_has_the_metrics_of_a_scrape() {
         + &document(Signal::Logs, "logs", sink.grpc, "")
         + &document(Signal::Metrics, "delta", sink.grpc, "")
             .replace("    otlp:\n", "    otlp:\n      temporality: delta\n");
+    let (others, _backend) = others().await;
+    let stays = stays + &others;
     let settings = Settings { spill_after: Duration::from_millis(5), ..on_disk(&dir).await };
     let drain_timeout = Duration::from_millis(50);
     let mut gateway = Gateway::configured(&(gone + &stays), Settings { drain_timeout, ..settings }).await;

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, Ending, HistogramFigures, OrphanFigures, PartFigures,
-    PipelineFigures, RuleFigures, Snapshot,
+    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, Ending, Expiry, HistogramFigures, OrphanFigures,
+    PartFigures, PipelineFigures, RuleFigures, Snapshot,
 };
 
 /// See the module.
@@ -105,6 +105,9 @@ struct Line<'a> {
     rules: &'a [RuleFigures],
     exporter: &'a str,
     books: Books<'a>,
+    /// Of requests, before compression: before the rules, and those that the backend took.
+    accepted_bytes: u64,
+    delivered_bytes: u64,
     pending_bytes: u64,
     /// In memory although their clients were answered, and how much that may be: only without a data directory.
     held_bytes: usize,
@@ -135,6 +138,8 @@ impl<'a> Line<'a> {
             rules: &of.rules,
             exporter: &of.exporter,
             books: Books::of(&of.books),
+            accepted_bytes: of.accepted_bytes,
+            delivered_bytes: of.delivered_bytes,
             pending_bytes: of.pending_bytes,
             held_bytes: of.held_bytes,
             share_bytes: of.share_bytes,
@@ -147,7 +152,7 @@ impl<'a> Line<'a> {
             answers: of.answers,
             last_taken_unix_ms: of.answers.last_taken_unix_ms,
             latency: Latency::of(&of.latency),
-            backend: Backend::of(&of.backend),
+            backend: Backend::of(&of.backend, &of.expiry),
             backlog: of.backlog.as_ref().map(Backlog::of),
             setup_failed: of.setup_failed,
         }
@@ -249,12 +254,24 @@ struct Backend<'a> {
     message: &'a str,
     lasts_seconds: f64,
     last_refusal: &'a str,
+    /// When the first certificate ends that it showed last.
+    certificate_ends_unix_seconds: Option<u64>,
+    /// How long the token for it is valid.
+    token_lasts_seconds: Option<f64>,
 }
 
 impl<'a> Backend<'a> {
-    fn of(of: &'a BackendFigures) -> Self {
+    fn of(of: &'a BackendFigures, expiry: &Expiry) -> Self {
         let BackendFigures { state, code, message, lasts, last_refusal } = of;
-        Self { state: state.as_str(), code, message, lasts_seconds: lasts.as_secs_f64(), last_refusal }
+        Self {
+            state: state.as_str(),
+            code,
+            message,
+            lasts_seconds: lasts.as_secs_f64(),
+            last_refusal,
+            certificate_ends_unix_seconds: expiry.certificate_unix_seconds,
+            token_lasts_seconds: expiry.token.map(|left| left.as_secs_f64()),
+        }
     }
 }
 

@@ -117,6 +117,7 @@ impl Delivery {
                 // A backend that takes a request and rejects all of it has taken nothing.
                 if rejected < answered.batch.items().max(1) {
                     self.traffic.takes(answered.number);
+                    Stats::add(&self.parts.stats.delivered_bytes, answered.batch.bytes as u64);
                     self.stands(BackendState::Ok, "", "", Instant::now());
                 } else {
                     // What that costs is in the log as a loss.
