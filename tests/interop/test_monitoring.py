@@ -16,10 +16,13 @@ import pytest
 from harness import monitoring
 from harness.faults import Fleet
 from harness.monitoring import DASHBOARDS, RULES, Query
-from harness.process import Lab
+from harness.process import Lab, free_port
 from harness.prometheus import Prometheus, binary
 
 SERVICE = "telemetry-otlp-gateway-metrics"
+AGENT = "telemetry-metric-agent-metrics"
+FLUENT_BIT = "telemetry-fluent-bit-metrics"
+FLUENT_BIT_BUFFER = "telemetry-fluent-bit-exporter-metrics"
 PROMTOOL_TESTS = Path(__file__).parent / "rules_test.yaml"
 # Longer than the times of any rule, as they are scaled: the longest is `for: 15m`.
 OBSERVED_S = 30
@@ -52,6 +55,7 @@ TROUBLES = {
     "WeirClientsTurnedAway": {"no-room", "disk", "memory"},
     "WeirRequestsInvalid": {"backends"},
     "WeirDown": {"ended"},
+    "WeirRestarts": {"restarting"},
     "WeirMemoryNearlyFull": {"memory"},
     "WeirConfigurationRefused": {"damaged", "backends"},
     "WeirJournalFails": {"disk"},
@@ -64,16 +68,35 @@ TROUBLES = {
     "WeirScrapesLost": {"no-room"},
 }
 
-# As published, word for word.
+# As published, word for word. Those of agents have other services; here all are the same process.
 KPIS = [
-    query.replace("SIGNAL", signal).replace("KIND", kind)
-    for signal, kind in (("spans", "trace"), ("metric_points", "metric"))
-    for query in (
-        f'round(sum(rate(otelcol_receiver_accepted_SIGNAL_total{{service="{SERVICE}"}}[20m])))',
-        f'round(sum(rate(otelcol_exporter_sent_SIGNAL_total{{service="{SERVICE}", '
-        'exporter=~"otlp_grpc/KINDpipeline-load-test.*"}[20m])))',
-        f'avg(sum(otelcol_exporter_queue_size{{service="{SERVICE}", exporter=~"otlp_grpc/KINDpipeline-load-test.*"}}))',
+    query.replace("SIGNAL", signal).replace("KIND", kind).replace("SERVICE", service)
+    for service, signal, kind in (
+        (SERVICE, "spans", "trace"),
+        (SERVICE, "metric_points", "metric"),
+        (AGENT, "metric_points", "metric"),
     )
+    for query in (
+        'round(sum(rate(otelcol_receiver_accepted_SIGNAL_total{service="SERVICE"}[20m])))',
+        'round(sum(rate(otelcol_exporter_sent_SIGNAL_total{service="SERVICE", '
+        'exporter=~"otlp_grpc/KINDpipeline-load-test.*"}[20m])))',
+        'avg(sum(otelcol_exporter_queue_size{service="SERVICE", exporter=~"otlp_grpc/KINDpipeline-load-test.*"}))',
+    )
+]
+KPIS += [
+    f'round(sum(rate({name}{{service="{FLUENT_BIT}", name=~"load-test-.*"}}[20m])){scale})'
+    for name, scale in (
+        ("fluentbit_input_bytes_total", " / 1024"),
+        ("fluentbit_input_records_total", ""),
+        ("fluentbit_output_proc_bytes_total", " / 1024"),
+        ("fluentbit_output_proc_records_total", ""),
+    )
+]
+KPIS.append(f'round(sum(avg_over_time(telemetry_fsbuffer_usage_bytes{{service="{FLUENT_BIT_BUFFER}"}}[20m])) / 1024)')
+# What they leave out: which of it this process has collected itself.
+COLLECTED = [
+    f'sum(rate(otelcol_receiver_accepted_{items}_total{{receiver="{receiver}"}}[20m]))'
+    for items, receiver in (("metric_points", "prometheus"), ("log_records", "runtime"))
 ]
 
 
@@ -85,6 +108,7 @@ class Scene:
     well: Prometheus
     ill: Prometheus
     services: dict[str, str]
+    rules: Path
 
     def fired(self) -> dict[str, set[str]]:
         """What each alert that has fired is about."""
@@ -106,14 +130,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory, weir_binary: Path) -> Iterat
     fleet = Fleet(lab, weir_binary)
     try:
         fleet.start_healthy(SERVICE)
-        well = Prometheus(lab, fleet.addresses()[SERVICE], SERVICE, rules=rules)
+        address = fleet.addresses()[SERVICE]
+        well = Prometheus(lab, address, SERVICE, dict.fromkeys((AGENT, FLUENT_BIT, FLUENT_BIT_BUFFER), address), rules=rules)
         fleet.start_ill()
         addresses = {service: address for service, address in fleet.addresses().items() if service != SERVICE}
         first, *_ = addresses
         ill = Prometheus(lab, addresses[first], first, addresses, rules=rules)
-        well.wait_until_scraped(1)
+        well.wait_until_scraped(4)
         ill.wait_until_scraped(len(addresses))
-        yield Scene(lab, well, ill, {address: service for service, address in addresses.items()})
+        yield Scene(lab, well, ill, {address: service for service, address in addresses.items()}, rules)
     finally:
         fleet.close()
         lab.close()
@@ -164,7 +189,7 @@ def test_each_name_is_documented() -> None:
 def test_each_alert_is_tested_and_explained() -> None:
     alerts = {rule["alert"] for rule in monitoring.alerts()}
     by_promtool = set(re.findall(r"Weir[A-Z]\w+", PROMTOOL_TESTS.read_text()))
-    assert alerts == set(TROUBLES) | by_promtool
+    assert alerts == set(TROUBLES) | {"WeirAbsent"} | by_promtool
     explained = re.findall(r"^\| `(Weir\w+)`", (RULES.parent / "README.md").read_text(), re.MULTILINE)
     assert explained == [rule["alert"] for rule in monitoring.alerts()], (
         "the table of README.md, in the order of the rules"
@@ -220,10 +245,10 @@ def is_of_clusters(query: Query) -> bool:
     return bool(monitoring.metrics_of(query.expression) & OF_CLUSTERS)
 
 
-@pytest.mark.parametrize("query", KPIS)
+@pytest.mark.parametrize("query", KPIS + COLLECTED)
 def test_published_queries_answer(scene: Scene, query: str) -> None:
     # A queue may be empty. Where nobody has a queue, there is no answer.
-    least = 0 if "queue" in query else 1
+    least = 0 if "queue" in query or "buffer" in query else 1
     answer = lambda: (value := scene.well.value(query)) is not None and value >= least
     scene.well.process.wait_for(answer, f"answers {query}", 20)
 
@@ -247,6 +272,12 @@ def test_each_alert_fires(scene: Scene) -> None:
     assert not {alert for alert, subjects in fired.items() if "other-side" in subjects}, "that process is well"
     assert "one-sided" not in fired["WeirNothingDelivered"], "it is delivered elsewhere"
     assert "some-rejected" not in fired["WeirBackendFails"], "the backend answers OK"
+
+
+def test_that_nothing_is_scraped_is_noticed(scene: Scene) -> None:
+    prometheus = Prometheus(scene.lab, f"127.0.0.1:{free_port()}", "nobody", rules=scene.rules)
+    firing = lambda: prometheus.query('ALERTS{alertname="WeirAbsent", alertstate="firing"}')
+    prometheus.process.wait_for(firing, "has WeirAbsent")
 
 
 def test_queries_answer_in_trouble(scene: Scene) -> None:

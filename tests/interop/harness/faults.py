@@ -32,17 +32,20 @@ class Fleet:
         self.binary = binary
         self.weirs: dict[str, Weir] = {}
         self._picky = HttpBackend(refused=_MARK)
+        self._closing = threading.Event()
+        self._restarts: threading.Thread | None = None
 
     def close(self) -> None:
+        self._closing.set()
+        if self._restarts:
+            self._restarts.join()
         self._picky.close()
 
     def addresses(self) -> dict[str, str]:
         return {service: weir.metrics_address for service, weir in self.weirs.items()}
 
-    def _start(
-        self, service: str, *documents: Document, flags: tuple[str, ...] = (), binary: Path | None = None
-    ) -> Weir:
-        self.weirs[service] = Weir(self.lab, binary or self.binary, *documents, flags=flags)
+    def _start(self, service: str, *documents: Document, binary: Path | None = None, **options: Any) -> Weir:
+        self.weirs[service] = Weir(self.lab, binary or self.binary, *documents, **options)
         return self.weirs[service]
 
     def _load(self, *arguments: str) -> Process:
@@ -83,6 +86,7 @@ class Fleet:
         metrics["spec"]["output"]["otlp"]["temporality"] = "delta"
         _scrapes(metrics, targets)
         logs["spec"]["input"] = {"runtime": {"enabled": True}}
+        documents.append(_fluent_bit("load-test-2", self._picky.endpoint))
         pods = self._pods(50, rotate_size="20kB")
         weir = self._start(service, *documents, _TELEMETRY, flags=("--pod-logs", str(pods)))
         for signal in marked:
@@ -101,6 +105,7 @@ class Fleet:
         self._start_without_disk()
         self._start_damaged()
         self._start_ended()
+        self._start_restarting()
 
     def _start_ill_backends(self) -> None:
         """A process whose backends are away, refuse, fail, or reject; one pipeline for each."""
@@ -169,6 +174,30 @@ class Fleet:
     def _start_ended(self) -> None:
         """A process that is there no more."""
         self._start("ended", pipeline("traces", "ended", f"127.0.0.1:{free_port()}")).process.kill()
+
+    def _start_restarting(self) -> None:
+        """A process that ends every few seconds, and is started again at the same address."""
+        document, port = pipeline("traces", "restarting", f"127.0.0.1:{free_port()}"), free_port()
+
+        def start() -> Weir:
+            return self._start("restarting", document, metrics_port=port)
+
+        def run(weir: Weir) -> None:
+            while not self._closing.wait(3):
+                weir.process.kill()
+                weir = start()
+
+        self._restarts = threading.Thread(target=run, args=[start()], daemon=True)
+        self._restarts.start()
+
+
+def _fluent_bit(name: str, endpoint: str) -> Document:
+    """A LogPipeline with an output of Fluent Bit."""
+    document = pipeline("logs", name, endpoint)
+    host, port = endpoint.removeprefix("http://").split(":")
+    http = {"host": {"value": host}, "port": port, "tls": {"insecure": True}}
+    document["spec"] = {"input": {"runtime": {"enabled": True}}, "output": {"http": http}}
+    return document
 
 
 def _limited(document: Document, size: str, overflow: str = "drop_oldest") -> Document:

@@ -103,7 +103,7 @@ def documented() -> set[str]:
         rows = [
             line.split("|")
             for line in document.read_text().splitlines()
-            if line.startswith(("| `weir_", "| `otelcol_"))
+            if line.startswith(("| `weir_", "| `otelcol_", "| `fluentbit_", "| `telemetry_"))
         ]
         for row in rows:
             for name in re.findall(r"`([^`]+)`", row[1]):

@@ -68,11 +68,19 @@ def _json_lines(text: str) -> Iterator[dict[str, Any]]:
 class Weir:
     """A running gateway."""
 
-    def __init__(self, lab: Lab, binary: Path, *documents: Document, grpc_port: int = 0, flags: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        lab: Lab,
+        binary: Path,
+        *documents: Document,
+        grpc_port: int = 0,
+        metrics_port: int = 0,
+        flags: tuple[str, ...] = (),
+    ):
         self.manifest = lab.directory / f"pipelines-{len(lab.processes)}.yaml"
         self.configure(*documents)
         argv = [binary, "run", self.manifest, "--listen", "127.0.0.1", "--grpc-port", str(grpc_port)]
-        argv += ["--http-port", "0", "--metrics-port", "0", "--health-port", "0", "--admin-port", "0"]
+        argv += ["--http-port", "0", "--metrics-port", str(metrics_port), "--health-port", "0", "--admin-port", "0"]
         if not {"--no-data-dir", "--data-dir"} & set(flags):
             argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}"]
         argv += flags
