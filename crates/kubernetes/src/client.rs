@@ -2,6 +2,7 @@
 
 mod reads;
 
+use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
@@ -71,12 +72,26 @@ fn limited(mut config: Config) -> Result<Client, ClientError> {
     Ok(Client::new(Ways::new(config).map_err(ClientError::Client)?, namespace))
 }
 
-/// The words of the API server: what the client adds says everything twice.
+/// The words of the API server: what the client adds says everything twice. Where it said nothing, all causes.
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        other => other.to_string(),
+        other => with_causes(other),
     }
+}
+
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        // Some repeat their cause.
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// How long the API server wants to be left alone: a minute at most.

@@ -1,5 +1,8 @@
 """Processes of Weir, one that is well and others in all kinds of trouble, each under a gentle load."""
 
+import base64
+import gzip
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +14,7 @@ import requests
 
 from .http_backend import HttpBackend
 from .process import Lab, Process, free_port
-from .weir import Document, Sink, Weir, pipeline
+from .weir import ANY_PORTS, Document, Sink, Weir, pipeline, ready_line
 
 _TELEMETRY: Document = {
     "apiVersion": "operator.kyma-project.io/v1beta1",
@@ -32,6 +35,8 @@ class Fleet:
         self.binary = binary
         self.weirs: dict[str, Weir] = {}
         self._picky = HttpBackend(refused=_MARK)
+        # What is not started by `weir run`.
+        self._beside: dict[str, str] = {}
         self._closing = threading.Event()
         self._restarts: threading.Thread | None = None
 
@@ -42,7 +47,7 @@ class Fleet:
         self._picky.close()
 
     def addresses(self) -> dict[str, str]:
-        return {service: weir.metrics_address for service, weir in self.weirs.items()}
+        return {**{service: weir.metrics_address for service, weir in self.weirs.items()}, **self._beside}
 
     def _start(self, service: str, *documents: Document, binary: Path | None = None, **options: Any) -> Weir:
         self.weirs[service] = Weir(self.lab, binary or self.binary, *documents, **options)
@@ -106,6 +111,7 @@ class Fleet:
         self._start_damaged()
         self._start_ended()
         self._start_restarting()
+        self._start_without_cluster()
 
     def _start_ill_backends(self) -> None:
         """A process whose backends are away, refuse, fail, or reject; one pipeline for each."""
@@ -189,6 +195,40 @@ class Fleet:
 
         self._restarts = threading.Thread(target=run, args=[start()], daemon=True)
         self._restarts.start()
+
+    def _start_without_cluster(self) -> None:
+        """An operator and a node whose API server is away. The node has the configuration of an earlier process."""
+        kubeconfig = self._kubeconfig_of_nobody()
+        metrics, health = free_port(), free_port()
+        operator = [self.binary, "operator", "--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1"]
+        operator += ["--listen", "127.0.0.1", "--metrics-port", str(metrics), "--health-port", str(health)]
+        self.lab.start("operator", operator)
+        self._beside["operator"] = f"127.0.0.1:{metrics}"
+        data = self.lab.directory / "data-node"
+        _save_configuration(data, pipeline("metrics", "of-node", self._sink()))
+        node = [self.binary, "node", "--kubeconfig", kubeconfig, "--node-name", "node", "--data-dir", data]
+        process = self.lab.start("node", [*node, "--listen", "127.0.0.1", *ANY_PORTS])
+        ready = process.wait_for(lambda: ready_line(process, "ready"), "is ready")
+        self._beside["node"] = ready["metrics"]
+
+    def _kubeconfig_of_nobody(self) -> Path:
+        path = self.lab.directory / "kubeconfig.json"
+        lists = {
+            "clusters": [{"name": "gone", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}],
+            "users": [{"name": "nobody", "user": {}}],
+            "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "nobody"}}],
+        }
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "gone", **lists}))
+        return path
+
+
+def _save_configuration(data: Path, *documents: Document) -> None:
+    """As `weir node` keeps the last good one in its data directory."""
+    items = {"apiVersion": "v1", "kind": "List", "items": documents}
+    packed = base64.b64encode(gzip.compress(json.dumps(items).encode())).decode()
+    (data / "state").mkdir(parents=True)
+    saved = {"revision": "before", "settings": {}, "packed": packed}
+    (data / "state" / "configuration").write_text(json.dumps(saved))
 
 
 def _fluent_bit(name: str, endpoint: str) -> Document:

@@ -14,6 +14,13 @@ from .process import Lab, Process
 Document = dict[str, Any]
 
 
+# Whatever is free; the line `ready` of the log says which.
+ANY_PORTS = [
+    argument
+    for port in ("grpc", "http", "metrics", "health", "admin")
+    for argument in (f"--{port}-port", "0")
+]
+
 KINDS = {"traces": "TracePipeline", "metrics": "MetricPipeline", "logs": "LogPipeline"}
 
 
@@ -51,7 +58,8 @@ def from_secret(name: str, key: str) -> Document:
     return {"valueFrom": {"secretKeyRef": {"name": name, "namespace": "default", "key": key}}}
 
 
-def _ready_line(process: Process, message: str) -> dict[str, Any] | None:
+def ready_line(process: Process, message: str) -> dict[str, Any] | None:
+    """The line of its log that says where it listens, once it is there."""
     for line in _json_lines(process.log_text()):
         fields = {**line, **line.get("fields", {})}
         if fields.get("message") == message:
@@ -85,7 +93,7 @@ class Weir:
             argv += ["--data-dir", lab.directory / f"data-{len(lab.processes)}"]
         argv += flags
         self.process = lab.start("weir", argv)
-        ready = self.process.wait_for(lambda: _ready_line(self.process, "ready"), "is ready")
+        ready = self.process.wait_for(lambda: ready_line(self.process, "ready"), "is ready")
         self.grpc: str = ready["grpc"]
         self.http: str = ready["http"]
         self.metrics_address: str = ready["metrics"]
@@ -116,7 +124,7 @@ class Sink:
         report = lab.directory / f"sink-{len(lab.processes)}.json"
         argv = [binary, "sink", "--grpc-port", str(grpc_port), "--http-port", "0", "--control-port", "0"]
         self.process = lab.start("sink", [*argv, "--report", report])
-        ready = self.process.wait_for(lambda: _ready_line(self.process, "sink ready"), "is ready")
+        ready = self.process.wait_for(lambda: ready_line(self.process, "sink ready"), "is ready")
         self.grpc: str = ready["grpc"]
         self.control: str = ready["control"]
 

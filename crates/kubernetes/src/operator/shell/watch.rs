@@ -119,24 +119,26 @@ impl<'a> Failures<'a> {
     }
 
     pub(super) fn end(&mut self) {
-        if !std::mem::take(&mut self.is_failing) {
-            return;
-        }
-        let is_last = self.world.look(|seen| {
-            let failing = seen.failing.entry(self.what).or_default();
-            *failing = failing.saturating_sub(1);
-            *failing == 0
-        });
-        if is_last {
+        if self.fails_no_more() {
             tracing::info!(watched = self.what, "watching again");
         }
     }
+
+    /// Whether this was the last of its kind that failed.
+    fn fails_no_more(&mut self) -> bool {
+        std::mem::take(&mut self.is_failing)
+            && self.world.look(|seen| {
+                let failing = seen.failing.entry(self.what).or_default();
+                *failing = failing.saturating_sub(1);
+                *failing == 0
+            })
+    }
 }
 
-/// A watch that ends does not fail any more.
+/// A watch that ends does not fail any more, and does not watch again.
 impl Drop for Failures<'_> {
     fn drop(&mut self) {
-        self.end();
+        self.fails_no_more();
     }
 }
 
