@@ -12,6 +12,7 @@ use weir_plan::{Overflow, PipelineId};
 
 use crate::books::{Books, DropReason, Fate};
 use crate::obligation::Leftover;
+use crate::pipeline::Samples;
 use crate::request_size::RequestSize;
 use crate::share::Share;
 
@@ -34,6 +35,8 @@ pub(crate) struct Account {
     delivery_ms: AtomicU64,
     /// The largest request that the backend takes, as far as is known. Without a pipeline nothing limits it.
     pub(crate) request_size: RequestSize,
+    /// Samples of what was given up on the disk.
+    pub(crate) given_up: Samples,
     /// Parts of entries that a pipeline left behind.
     leftovers: Mutex<Vec<Leftover>>,
     /// Since when it has no pipeline: process time, see [`Account::orphan`].
@@ -108,6 +111,7 @@ impl Account {
             depositing: AtomicU64::new(0),
             delivery_ms: AtomicU64::new(0),
             request_size: RequestSize::new(usize::MAX),
+            given_up: Samples::default(),
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
@@ -116,6 +120,8 @@ impl Account {
     /// The pipeline is not configured any more, from `at` on (time since the start of the process).
     pub(crate) fn orphan(&self, at: Duration) {
         *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        // The room is that of pipelines.
+        self.given_up.fit(0);
         if let Some(queue) = &self.queue {
             queue.set_limits(ORPHANS_LIMITS);
         }

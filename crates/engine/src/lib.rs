@@ -45,10 +45,10 @@ mod preview;
 mod probes;
 mod process;
 mod receive;
-mod rejected;
 mod reloads;
 mod request_size;
 mod rules;
+mod samples;
 #[cfg(test)]
 mod secrets;
 mod seldom;
@@ -517,7 +517,7 @@ impl Started {
         let budget = Budget::new(division.payloads);
         let opened = open_journal(&settings, clock)?;
         let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
-        let (store, writer) = start_writer(opened, &accounts, &settings, clock)?;
+        let (store, writer) = start_writer(opened, &accounts, &settings, (clock, &budget))?;
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone(), &settings.onlookers));
         let read_back = Budget::new(division.read_back * division.pipelines);
         let oversized = budget.within(division.oversized());
@@ -562,10 +562,10 @@ fn start_writer(
     opened: Option<Opened>,
     accounts: &Arc<Accounts>,
     settings: &Settings,
-    clock: Clock,
+    (clock, budget): (Clock, &Budget),
 ) -> Result<(Option<Store>, Option<JoinHandle<()>>), StartError> {
     let (Some(opened), Some(journal)) = (opened, &settings.journal) else { return Ok((None, None)) };
-    let (store, writer) = Store::new(opened, Arc::clone(accounts), Io::Threads, clock, journal.fsync);
+    let (store, writer) = Store::new(opened, Arc::clone(accounts), (Io::Threads, journal.fsync), clock, budget);
     let (ended, end) = tokio::sync::oneshot::channel();
     // It has a runtime of its own, because that of the program may end before the thread has noticed.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;

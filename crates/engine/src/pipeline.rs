@@ -30,6 +30,7 @@ pub(crate) use answers::Answers;
 pub use answers::{AnswerFigures, Ending};
 pub(crate) use delivery::MAX_IN_FLIGHT;
 pub use samples::Sample;
+use samples::rooms;
 pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Samples};
 pub(crate) use standing::Stands;
 pub use standing::{BackendFigures, BackendState};
@@ -57,7 +58,7 @@ pub(crate) struct Limits {
     pub(crate) pieces: usize,
     /// Without a journal: the memory that pieces which are taken apart may take beside their bytes.
     pub(crate) halves: usize,
-    /// What samples of refused requests may take.
+    /// What samples of what was lost may take.
     pub(crate) samples: usize,
     /// Requests that may be unanswered.
     pub(crate) requests: usize,
@@ -100,6 +101,13 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
+    /// Divides the room for samples of what was lost.
+    fn fit_samples(&self, account: &Account, limits: Limits) {
+        let [refused, given_up] = rooms(limits.samples);
+        self.samples.fit(refused);
+        account.given_up.fit(given_up);
+    }
+
     fn new(now: Instant) -> Self {
         Self {
             in_flight: AtomicU64::new(0),
@@ -179,6 +187,7 @@ impl Pipeline {
         let (inbox, instructions) = mpsc::unbounded_channel();
         let stats = Arc::new(Stats::new(Instant::now()));
         let Common { limits, budget, read_back, oversized, store, clock } = common;
+        stats.fit_samples(&account, limits);
         // What an earlier pipeline learned was about the backend that it had.
         account.request_size.forget();
         account.request_size.adjust(limits.batch_bytes);

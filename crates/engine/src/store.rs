@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use weir_journal::{Durability, Journal};
 
 use crate::accounts::Accounts;
+use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
 use crate::obligation::Deposit;
@@ -142,15 +143,28 @@ enum Job {
 
 impl Store {
     /// The store of these pipelines, and its writer, which its owner runs. Queues that belong to none of the pipelines
-    /// are added to the accounts.
-    pub(crate) fn new(opened: Opened, accounts: Arc<Accounts>, io: Io, clock: Clock, fsync: Fsync) -> (Self, Writer) {
+    /// are added to the accounts. `budget` pays for samples of what the writer gives up while they are made.
+    pub(crate) fn new(
+        opened: Opened,
+        accounts: Arc<Accounts>,
+        (io, fsync): (Io, Fsync),
+        clock: Clock,
+        budget: &Budget,
+    ) -> (Self, Writer) {
         let Opened { journal, recovery, took, writer } = opened;
         let recovered = Recovered { took, truncated_bytes: recovery.truncated_bytes };
         find_orphans(&journal, &recovery, &accounts);
         enter_recovered(&recovery, &accounts.all());
         let stats = Arc::<StoreStats>::default();
         let (inbox, jobs) = mpsc::unbounded_channel();
-        let parts = writer::Parts { accounts, journal: Arc::clone(&journal), stats: Arc::clone(&stats), clock, fsync };
+        let parts = writer::Parts {
+            accounts,
+            journal: Arc::clone(&journal),
+            stats: Arc::clone(&stats),
+            clock,
+            fsync,
+            budget: budget.clone(),
+        };
         let writer = Writer::new(writer, jobs, parts);
         (Self { journal, stats, reads: Reads::new(io), clock, recovered, inbox }, writer)
     }

@@ -42,6 +42,7 @@ use crate::intake::{Intake, Routes};
 use crate::process;
 use crate::receive::ReceiverStats;
 use crate::reloads::Reloads;
+use crate::samples::Lost;
 use crate::taps::RecentItems;
 pub(crate) use memory::Budgets;
 
@@ -125,12 +126,18 @@ impl View {
         self.0.health()
     }
 
-    /// The last samples of what each backend refused for good, the newest first. Whoever keeps them keeps memory that
-    /// was set aside for the samples of their pipeline.
-    pub fn refused(&self) -> impl Iterator<Item = (PipelineId, Vec<Arc<Sample>>)> + use<> {
+    /// The last samples of what each pipeline has lost so, the newest first. Whoever keeps them keeps memory that was set
+    /// aside for the samples of their pipeline.
+    pub(crate) fn lost(&self, lost: Lost) -> impl Iterator<Item = (PipelineId, Vec<Arc<Sample>>)> + use<> {
         let routes = self.0.intake.routes();
         let pipelines = (0..routes.routes.len()).map(move |at| Arc::clone(&routes.routes[at].pipeline));
-        pipelines.map(|pipeline| (pipeline.account.id.clone(), pipeline.stats.samples.list()))
+        pipelines.map(move |pipeline| {
+            let samples = match lost {
+                Lost::Rejected => &pipeline.stats.samples,
+                Lost::Dropped => &pipeline.account.given_up,
+            };
+            (pipeline.account.id.clone(), samples.list())
+        })
     }
 
     /// The recent items of a pipeline; `None` if there is no such pipeline. Whoever keeps it keeps memory that was set aside

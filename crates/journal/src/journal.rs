@@ -3,6 +3,7 @@
 //! The lock of the index is held while bits and sums change, never while a file is read.
 
 mod evict;
+mod oldest;
 mod take;
 
 use std::collections::BTreeMap;
@@ -150,6 +151,12 @@ impl Journal {
     /// what each of them loses; nothing when there is no such segment.
     pub fn evict_segment(&self, may_lose: &dyn Fn(QueueId) -> bool) -> Vec<(QueueId, Loss)> {
         evict::evict_segment(self, may_lose)
+    }
+
+    /// The oldest entry that `queue` is owed, which would be evicted first. `None` if there is none, or if the disk does not
+    /// give it. Reads heads only, from the nearest known place on.
+    pub fn oldest(&self, queue: QueueId) -> Option<Entry> {
+        oldest::oldest(self, queue)
     }
 
     /// What `queue` is owed. Reads nothing.

@@ -72,3 +72,10 @@ function another(used) {
 
 // There is nothing to see without it.
 $("token").addEventListener("cancel", (event) => event.preventDefault());
+
+// Samples of what was lost, by the way of each; `null` on a port that has none.
+export async function lostSamples() {
+  const [rejected, dropped] = await Promise.all([askIfThere("rejected"), askIfThere("dropped")]);
+  const of = (way) => (sample) => ({ ...sample, way });
+  return rejected && dropped && [...rejected.map(of("rejected")), ...dropped.map(of("dropped"))];
+}

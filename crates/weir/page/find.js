@@ -1,6 +1,6 @@
 // The way of one item through all pipelines, from now on; and whether backends have refused it before.
 
-import { askIfThere } from "./ask.js";
+import { lostSamples } from "./ask.js";
 import { $, amount, clock, counted, duration, element, settle } from "./dom.js";
 import { identity, removedBy, summary, way } from "./items.js";
 import { Tap } from "./taps.js";
@@ -14,7 +14,7 @@ const MOST_FOUND = 5000;
 let taps = [];
 // By pipeline and identity: what was seen of an item, and when.
 let found = new Map();
-let refusedBefore = [];
+let lostBefore = [];
 let words = "";
 
 export const find = {
@@ -40,14 +40,14 @@ async function stop() {
 
 async function follow() {
   await stop();
-  [found, refusedBefore, words] = [new Map(), [], $("find-text").value.trim()];
+  [found, lostBefore, words] = [new Map(), [], $("find-text").value.trim()];
   $("find-trouble").textContent = "";
   $("find-ways").replaceChildren();
   taps = EDGES.map((edge) => Object.assign(new Tap(heard), { edge }));
   try {
     const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
     for (const of of taps) await of.open({ ...wish, edge: of.edge });
-    refusedBefore = ((await askIfThere("rejected")) || []).filter((sample) => hasText(sample, words));
+    lostBefore = ((await lostSamples()) || []).filter((sample) => hasText(sample, words));
   } catch (error) {
     $("find-trouble").textContent = error.message;
     await stop();
@@ -100,7 +100,7 @@ function showWays() {
     element("h2", {}, pipeline),
     ...items.slice(0, MOST_SHOWN).map(itemWay),
     items.length > MOST_SHOWN ? element("p", { class: "faint" }, `and ${amount(items.length - MOST_SHOWN)} more`) : null));
-  settle($("find-ways"), ...refusedBefore.map(refusal), ...parts);
+  settle($("find-ways"), ...lostBefore.map(loss), ...parts);
 }
 
 function grouped() {
@@ -112,8 +112,8 @@ function grouped() {
   return by;
 }
 
-const refusal = (sample) => element("div", { class: "card" },
-  element("h2", { class: "bad" }, `${sample.pipeline}: refused by the backend before`),
+const loss = (sample) => element("div", { class: "card" },
+  element("h2", { class: "bad" }, `${sample.pipeline}: ${sample.way === "rejected" ? "refused by the backend" : "given up on the disk"} before`),
   element("p", { class: "words" }, `At ${clock(sample.unix_ms)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ${sample.message}`));
 
 function itemWay({ item, steps, way: last, wayBy }) {

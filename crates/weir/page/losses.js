@@ -1,6 +1,6 @@
 // What was lost, with samples; and what rules remove, which is no loss.
 
-import { ask, askIfThere } from "./ask.js";
+import { ask, lostSamples } from "./ask.js";
 import { $, amount, button, bytes, clock, copy, day, duration, element, faint, short } from "./dom.js";
 import { entry } from "./items.js";
 import { reasons, state, sum } from "./state.js";
@@ -9,7 +9,7 @@ import { Table } from "./table.js";
 let lossesTable;
 let samplesTable;
 let removedTable;
-// What /rejected has; `null` on a port that has no such path.
+// What /rejected and /dropped have; `null` on a port that has no such paths.
 let samples = [];
 // Items that are shown of what passed before anybody looked.
 let recent = [];
@@ -31,16 +31,16 @@ export const losses = {
   title: "Losses",
   every: 5000,
   async look() {
-    samples = await askIfThere("rejected");
+    samples = await lostSamples();
   },
   begin(go) {
     lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what, event) => (what === "recent" ? showRecent(key.split(" ")[0], "lost", event.target, event.target.dataset.only) : go(what, key.split(" ")[0], "out", event.target.dataset.only)), none: "Nothing was lost since the start of the process." });
-    samplesTable = new Table({ isBeside: true, caption: "Samples of what backends refused", columns: SAMPLES, key: keyOf, act: copySample, none: "Backends have refused nothing." });
+    samplesTable = new Table({ isBeside: true, caption: "Samples of what was lost", columns: SAMPLES, key: keyOf, sort: 1, act: copySample, none: "There are none: backends have refused nothing for good, and nothing was given up on the disk." });
     removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what, event) => (what === "recent" ? showRecent(key, "removed", event.target) : go(what, key, "removed")), none: "No pipeline has rules." });
     $("losses").append(
       element("h2", {}, "Lost"), lossesTable.root,
-      element("p", { class: "faint words" }, "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good, and a tap does not see what becomes of it there: the samples below do. Of what waits, the oldest is given up first."),
-      element("h2", {}, "Samples of what backends refused"),
+      element("p", { class: "faint words" }, "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good, and a tap does not see what becomes of it there: the samples below do. Of what waits, the oldest is given up first; once a second the first item of it is kept."),
+      element("h2", {}, "Samples of what was lost"),
       element("p", { class: "faint words", id: "losses-elsewhere" }, "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 unless told otherwise)."),
       element("p", { id: "losses-trouble", class: "bad words", role: "alert" }), samplesTable.root,
       element("h2", {}, "Removed by rules, as configured"), removedTable.root,
@@ -69,7 +69,7 @@ function lossesOf({ pipeline, books, backlog }) {
 // What a backend said with this code last.
 const wordsOf = (pipeline, code) => short((samples || []).find((of) => of.pipeline === pipeline && of.code === code)?.message || "");
 
-const keyOf = (sample) => `${sample.pipeline} ${sample.unix_ms} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
+const keyOf = (sample) => `${sample.pipeline} ${sample.way} ${sample.unix_ms} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
 const sizeOf = (sample) => Math.floor((sample.otlp.length * 3) / 4);
 
 async function copySample(key, what, event) {
@@ -125,7 +125,8 @@ const LOSSES = [
 const SAMPLES = [
   { head: "Pipeline", of: (sample) => sample.pipeline },
   { head: "Time", of: (sample) => sample.unix_ms, cell: (sample) => clock(sample.unix_ms) },
-  { head: "Answer", words: true, of: (sample) => `${sample.code} ${sample.message}`, cell: (sample) => [element("b", {}, sample.code), ` ${sample.message}`] },
+  { head: "Where", of: (sample) => WHERE[sample.way] },
+  { head: "Why", words: true, of: (sample) => `${sample.code} ${sample.message}`, cell: (sample) => [element("b", {}, sample.code), ` ${sample.message}`] },
   { head: "Items", number: true, of: (sample) => sample.items, cell: (sample) => amount(sample.items) },
   { head: "Size", number: true, of: sizeOf, cell: (sample) => `${sample.truncated ? "more than " : ""}${bytes(sizeOf(sample))}` },
   { head: "The request", of: () => "", cell: (sample) => (sample.truncated ? button("Copy its beginning as base64", "base64") : button("Copy as a sample for weir try", "copy")) },

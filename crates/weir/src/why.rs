@@ -25,11 +25,14 @@ Examples:
   weir why logs/all --item 'order 4711' -d 2m
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
-what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what a backend
-refused for good is looked through as well.";
+what came in, and the difference is said. The way of an item can be told while it passes, so send it again; samples of what
+was refused for good or given up on the disk are looked through as well.";
 
-/// What of a sample is looked through.
-const REJECTED: &str = "/rejected";
+/// Where samples of what was lost are, and how it was.
+const LOST: [(&str, &str); 2] = [
+    ("/rejected", "its backend refused a request with it for good"),
+    ("/dropped", "a request with it was given up on the disk"),
+];
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -176,19 +179,18 @@ fn reasons(of: &Value) -> String {
     all.map(|(reason, items)| format!("{reason} {items}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Looks for an item in what passes from now on, and in what was refused.
+/// Looks for an item in what passes from now on, and in samples of what was lost.
 fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     if text.is_empty() {
         bail!("--item needs a trace id, a span id or some text: the empty text is in everything");
     }
     let pipeline = args.pipeline.as_deref().unwrap_or("*");
-    for sample in admin.get(REJECTED)?.as_array().into_iter().flatten() {
-        if has_text(sample, text) && (pipeline == "*" || sample["pipeline"] == pipeline) {
-            let (of, code, message) =
-                (sample["pipeline"].as_str(), sample["code"].as_str(), sample["message"].as_str());
-            let [of, code, message] = [of, code, message].map(Option::unwrap_or_default);
-            let line = legible(&format!("{of}: its backend refused a request with it for good: {code} {message}"));
-            printed(writeln!(io::stdout(), "{line}"))?;
+    for (path, how) in LOST {
+        let is_it = |sample: &&Value| has_text(sample, text) && (pipeline == "*" || sample["pipeline"] == pipeline);
+        for sample in admin.get(path)?.as_array().into_iter().flatten().filter(is_it) {
+            let [of, code, message] =
+                ["pipeline", "code", "message"].map(|field| sample[field].as_str().unwrap_or_default());
+            printed(writeln!(io::stdout(), "{}", legible(&format!("{of}: {how}: {code} {message}"))))?;
         }
     }
     let wish = json!({
@@ -250,7 +252,7 @@ impl Found {
     }
 }
 
-/// Whether a refused request has the text, or the id.
+/// Whether a request that was lost has the text, or the id.
 fn has_text(sample: &Value, text: &str) -> bool {
     let Some(request) = sample["otlp"].as_str().and_then(decoded) else { return false };
     weir_engine::taps::needles(text)

@@ -234,7 +234,7 @@ impl Delivery {
     fn adjust(&mut self, limits: Limits) {
         self.parts.read_back.resize(limits.read_back_bytes);
         self.parts.halves.resize(limits.halves);
-        self.parts.stats.samples.fit(limits.samples);
+        self.parts.stats.fit_samples(self.account(), limits);
         self.concurrency.adjust(limits.requests);
         self.parts.limits = limits;
         // Where memory is short nothing new comes in, which would drop as much.

@@ -1,19 +1,22 @@
-//! Samples of the last items that a backend refused for good.
+//! Samples of the last items that a backend refused for good, or that were given up on the disk.
 //!
-//! They are bounded, whatever backends and clients send: [`KEPT`] samples for each pipeline, each with at most
+//! They are bounded, whatever backends and clients send: [`KEPT`] samples of each kind for each pipeline, each with at most
 //! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
 //! code, and all of them within the room that is set aside for the pipeline. Bodies are copies: a slice would keep
 //! alive the request that it was cut from.
 //!
-//! Samples are for inspection only; what was refused is counted in the books.
+//! Samples are for inspection only; what was lost is counted in the books.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Samples per pipeline; a new one takes the place of the oldest.
+/// Samples of a pipeline; a new one takes the place of the oldest.
 const KEPT: usize = 20;
+/// What was given up has one part in so many of the room: there is one a second, and they are much alike.
+const OF_ROOM_FOR_GIVEN_UP: usize = 4;
 /// One pipeline has no use for more room than this.
 pub(crate) const MAX_BYTES: usize = 360 * 1024;
 /// One sample has only a part of the room, so that others can stay.
@@ -25,18 +28,19 @@ const MAX_MESSAGE_BYTES: usize = 1024;
 /// How much of the code is kept; longer than any known code.
 const MAX_CODE_BYTES: usize = 64;
 
-/// A request that was refused for good: one item, or a batch that was not taken apart.
+/// What was lost: a request that was refused for good, of one item, or a batch that was not taken apart; or the first item
+/// of one that was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was refused, in milliseconds since the Unix epoch.
+    /// When it was lost, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// gRPC status name or HTTP status.
+    /// gRPC status name or HTTP status of the refusal; of what was given up, the reason that the books have.
     pub code: String,
-    /// The backend's own words.
+    /// The backend's own words, or ours.
     pub message: String,
-    /// Items that were refused together.
+    /// Items that were lost together.
     pub items: u64,
-    /// The refused request in OTLP protobuf, from its beginning.
+    /// The request in OTLP protobuf, from its beginning.
     pub body: Bytes,
     /// Whether the request was longer than `body`.
     pub is_cut: bool,
@@ -44,7 +48,7 @@ pub struct Sample {
 
 impl Sample {
     /// Copies what is to be kept, where there is `room` for all samples together.
-    pub(crate) fn new(room: usize, at_ms: u64, code: &str, message: &str, items: u64, body: &[u8]) -> Self {
+    fn new(room: usize, at_ms: u64, code: &str, message: &str, items: u64, body: &[u8]) -> Self {
         let kept = &body[..body.len().min(MAX_BODY_BYTES).min(room / OF_ROOM_FOR_ONE)];
         Self {
             at_ms,
@@ -67,30 +71,51 @@ fn beginning(text: &str, max_bytes: usize) -> &str {
     &text[..ends.take_while(|end| *end <= max_bytes).last().unwrap_or_default()]
 }
 
-/// The samples of one pipeline.
+/// What the samples of a pipeline may take: those that were refused, and those that were given up.
+pub(crate) fn rooms(room: usize) -> [usize; 2] {
+    let given_up = room / OF_ROOM_FOR_GIVEN_UP;
+    [room - given_up, given_up]
+}
+
+/// Samples of one pipeline and of one kind. There is no room before somebody has said how much.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
+    room: AtomicUsize,
+    /// The second of the last one, of those of which there is one a second.
+    second: AtomicU64,
     ring: Mutex<VecDeque<Arc<Sample>>>,
 }
 
 impl Samples {
     /// Keeps a sample, as far as there is room for it.
-    pub(crate) fn push(&self, sample: Sample, room: usize) {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).push_back(Arc::new(sample));
-        self.fit(room);
+    pub(crate) fn push(&self, at_ms: u64, (code, message): (&str, &str), items: u64, body: &[u8]) {
+        let room = self.room.load(Ordering::Relaxed);
+        let sample = Sample::new(room, at_ms, code, message, items, body);
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.push_back(Arc::new(sample));
+        fit(&mut ring, room);
     }
 
-    /// Forgets the oldest samples while there are too many, or while they are larger than this together.
+    /// Whether there was none in this second yet, and there is room for one. True once.
+    pub(crate) fn is_due(&self, second: u64) -> bool {
+        self.room.load(Ordering::Relaxed) > 0 && self.second.swap(second, Ordering::Relaxed) != second
+    }
+
+    /// Forgets the oldest samples while they are larger than this together.
     pub(crate) fn fit(&self, room: usize) {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {
-            ring.pop_front();
-        }
+        self.room.store(room, Ordering::Relaxed);
+        fit(&mut self.ring.lock().unwrap_or_else(PoisonError::into_inner), room);
     }
 
     /// All samples, the newest first.
     pub(crate) fn list(&self) -> Vec<Arc<Sample>> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
+    }
+}
+
+fn fit(ring: &mut VecDeque<Arc<Sample>>, room: usize) {
+    while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {
+        ring.pop_front();
     }
 }
 
@@ -101,10 +126,18 @@ mod tests {
     #[test]
     fn the_newest_are_kept_and_come_first() {
         let samples = Samples::default();
+        samples.fit(MAX_BYTES);
         assert!(samples.list().is_empty());
-        (0..25).for_each(|at| samples.push(Sample::new(MAX_BYTES, at, "400", "no such field", 1, b"span"), MAX_BYTES));
+        (0..25).for_each(|at| samples.push(at, ("400", "no such field"), 1, b"span"));
         let times: Vec<u64> = samples.list().iter().map(|sample| sample.at_ms).collect();
         assert_eq!(times, (5..25).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_a_second_is_due() {
+        let samples = Samples::default();
+        samples.fit(MAX_BYTES);
+        assert_eq!([7, 7, 8, 8].map(|second| samples.is_due(second)), [true, false, true, false]);
     }
 
     #[test]
@@ -125,10 +158,11 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let samples = Samples::default();
+        samples.fit(MAX_BYTES);
         // 3-byte characters do not end at the limit.
         let (text, body) = ("€".repeat(10_000), vec![0x0a; 4 << 20]);
-        let push = |at, room| samples.push(Sample::new(room, at, &text, &text, 1, &body), room);
-        (0..100).for_each(|at| push(at, MAX_BYTES));
+        let push = |at| samples.push(at, (&text, &text), 1, &body);
+        (0..100).for_each(push);
         let list = samples.list();
         assert!(list.len() == KEPT && list.iter().all(|sample| sample.is_cut && sample.body.len() == MAX_BODY_BYTES));
         let total = || {
@@ -141,10 +175,12 @@ mod tests {
         let little = 40 * 1024;
         samples.fit(little);
         assert!(samples.list().len() == 2 && total() <= little, "there are more pipelines now: {}", total());
-        (100..200).for_each(|at| push(at, little));
+        (100..200).for_each(push);
         let list = samples.list();
         assert!(list.len() == 3 && list[0].at_ms == 199 && total() <= little, "{} of {}", list.len(), total());
-        push(200, 0);
+        samples.fit(0);
+        push(200);
         assert_eq!(samples.list(), []);
+        assert!(!samples.is_due(1), "without room none is looked for");
     }
 }

@@ -97,15 +97,15 @@ impl Process {
             Arc::new(Account::new(id, Share::new(planned.share, clock.started), queue))
         };
         let accounts = Arc::new(Accounts::new(configured.iter().map(account).collect()));
+        let budget = Budget::new(MEMORY);
         let (mut writer, mut store) = (JoinSet::new(), None);
         if let (Some(disk), Some(opened)) = (disk, opened) {
-            let (opened, work) =
-                Store::new(opened, Arc::clone(&accounts), Io::After(Arc::clone(&disk.reads_take)), clock, disk.fsync);
+            let io = Io::After(Arc::clone(&disk.reads_take));
+            let (opened, work) = Store::new(opened, Arc::clone(&accounts), (io, disk.fsync), clock, &budget);
             let work = forced::watched(work.run(), Arc::clone(&disk.forced), opened.clone(), disk.fs.clone());
             writer.spawn(Sluggish::new(work, opened.clone(), Arc::clone(&disk.hangs), fastrand::u64(..)));
             store = Some(opened);
         }
-        let budget = Budget::new(MEMORY);
         let limits = Limits {
             batch_bytes: BATCH_BYTES,
             in_flight_bytes: MEMORY / 2,

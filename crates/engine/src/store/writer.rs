@@ -4,6 +4,7 @@
 //! one gathers, so a slow disk makes larger groups, not longer queues.
 
 mod draft;
+mod sampling;
 #[cfg(test)]
 mod tests;
 
@@ -19,10 +20,12 @@ use super::{Busy, Clock, Job, ORPHANS_WAIT, REWRITE_AGAIN, StoreStats, TRY_AGAIN
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::books::DropReason;
+use crate::budget::Budget;
 use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
 use draft::{Draft, draft};
+use sampling::Sampling;
 
 /// The most bytes that are written together, so that nobody waits long for others. A larger entry is written alone.
 const GROUP_BYTES: usize = 32 << 20;
@@ -44,6 +47,8 @@ pub(super) struct Parts {
     pub(super) stats: Arc<StoreStats>,
     pub(super) clock: Clock,
     pub(super) fsync: Fsync,
+    /// Pays for what is read.
+    pub(super) budget: Budget,
 }
 
 /// See the module.
@@ -245,10 +250,20 @@ impl Writer {
             let max_age_ms = u64::try_from(queue.limits().max_age.as_millis()).unwrap_or(u64::MAX);
             let not_before_ms = now_ms.saturating_sub(max_age_ms);
             if queue.backlog().oldest_ms.is_some_and(|oldest| oldest < not_before_ms) {
-                account.evict_backlog(u64::MAX, not_before_ms, DropReason::BacklogAge);
+                self.evict_backlog(&account, u64::MAX, not_before_ms, DropReason::BacklogAge);
             }
         }
         self.give_up_orphans();
+    }
+
+    fn evict_backlog(&self, account: &Arc<Account>, max_bytes: u64, not_before_ms: u64, reason: DropReason) {
+        let sampling = self.sampling(std::slice::from_ref(account));
+        account.evict_backlog(max_bytes, not_before_ms, reason);
+        sampling.after(reason);
+    }
+
+    fn sampling(&self, accounts: &[Arc<Account>]) -> Sampling<'_> {
+        Sampling::before(&self.parts.budget, self.parts.clock, accounts)
     }
 
     fn give_up_orphans(&self) {
@@ -271,7 +286,7 @@ impl Writer {
             let max_bytes = queue.limits().max_bytes;
             if queue.backlog().bytes > max_bytes {
                 let new = written.iter().filter(|draft| draft.owes(queue.id)).map(|draft| draft.bytes as u64).sum();
-                account.evict_backlog(max_bytes.max(new), 0, DropReason::BacklogFull);
+                self.evict_backlog(account, max_bytes.max(new), 0, DropReason::BacklogFull);
             }
         }
     }
@@ -308,7 +323,9 @@ impl Writer {
             accounts.iter().find(owns)
         };
         let may_lose = |id| account(id).is_some_and(|account| account.may_drop_oldest());
+        let sampling = self.sampling(&accounts);
         let losses = self.parts.journal.evict_segment(&may_lose);
+        sampling.after(DropReason::DiskFull);
         for (id, loss) in &losses {
             let Some(account) = account(*id) else { continue };
             account.lost(loss.items, DropReason::DiskFull);

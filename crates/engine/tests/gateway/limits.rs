@@ -3,6 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
 use weir_engine::Settings;
 use weir_plan::{Backlog, Overflow, Pipeline};
 use weir_testkit::backend::{Backend, Say};
@@ -10,7 +14,7 @@ use weir_testkit::clients::{SPANS, ids, is_polite, request, send, send_all, send
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::OK;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
-use weir_testkit::{eventually, payload};
+use weir_testkit::{eventually, http, payload};
 
 use crate::support::{Gateway, on_disk, pipeline};
 
@@ -34,6 +38,16 @@ async fn hasty(dir: &DataDir) -> Settings {
     Settings { spill_after: Duration::from_millis(5), ..on_disk(dir).await }
 }
 
+/// The id of the one span in a sample of what was given up.
+fn the_span_of(sample: &serde_json::Value) -> u64 {
+    assert_eq!((&sample["pipeline"], &sample["code"]), (&"traces/sick".into(), &"backlog_full".into()), "{sample}");
+    assert!(sample["items"] == SPANS && sample["message"].as_str().unwrap().contains("backlog-max-bytes"), "{sample}");
+    let otlp = STANDARD.decode(sample["otlp"].as_str().unwrap()).unwrap();
+    let ids = payload::ids(&ExportTraceServiceRequest::decode(otlp.as_slice()).unwrap());
+    assert_eq!(ids.len(), 1, "{sample}");
+    ids[0]
+}
+
 #[tokio::test]
 async fn a_full_backlog_loses_its_oldest_while_another_pipeline_is_well() {
     let (dir, sick, healthy) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
@@ -55,6 +69,11 @@ async fn a_full_backlog_loses_its_oldest_while_another_pipeline_is_well() {
     assert!(books.pending >= REQUESTS * SPANS / 4, "{books:?}");
     eventually("the healthy one has everything", async || arrived(&healthy) == ids(0..REQUESTS)).await;
     assert!(gateway.books("healthy").dropped.is_empty());
+    let samples = http::get(gateway.at.admin, "/dropped").await;
+    let samples: serde_json::Value = serde_json::from_slice(&samples.body).unwrap();
+    let lost: Vec<u64> = samples.as_array().unwrap().iter().map(the_span_of).collect();
+    // Ten requests at once arrive in any order.
+    assert!(!lost.is_empty() && lost.iter().all(|id| *id <= dropped + 10 * SPANS), "{lost:?} of {dropped}");
 
     sick.set_faults(faults("{}"));
     gateway.settle().await;

@@ -280,11 +280,23 @@ impl World {
         let not_before_ms = if self.rng.bool() { self.now_ms - self.rng.u64(..5000) } else { 0 };
         // How much goes of what cannot be read is not exact.
         self.set_faults(false);
+        self.check_oldest(queue);
         let loss = self.journal.evict(self.queues[queue], max_bytes, not_before_ms);
         self.set_faults(self.reads_fail);
         if !self.fs.has_crashed() {
             assert_eq!(loss, self.book.evict(queue, max_bytes, not_before_ms));
         }
+    }
+
+    /// What goes first.
+    fn check_oldest(&self, queue: usize) {
+        let found = self.journal.oldest(self.queues[queue]);
+        if self.fs.has_crashed() {
+            return;
+        }
+        let expected = self.book.open(queue).map(|(number, _)| number).next();
+        assert_eq!(found.is_some(), expected.is_some());
+        expected.into_iter().zip(&found).for_each(|(number, entry)| self.check_entry(number, entry));
     }
 
     fn sync(&mut self) {

@@ -117,7 +117,8 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
     let is_idle = decided.iter().all(|decided| !decided.runs);
 
     // Half of what nodes have must not take its place. Where nothing is known of that, all Secrets are waited for.
-    let is_half = previous.is_unknown() && secrets.iter().any(|secret| !picture.secrets.contains_key(secret));
+    // What nodes have is unpacked when it is asked for, which takes as much as all that is decided.
+    let is_half = secrets.iter().any(|secret| !picture.secrets.contains_key(secret)) && previous.is_unknown();
     drop(previous);
     let mut decision = Decision { is_idle, secrets, again: look_again, ..Decision::default() };
     let layout = layout(picture, options, &decided, &configuration);

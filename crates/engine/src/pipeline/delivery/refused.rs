@@ -12,7 +12,6 @@ use super::super::BackendState;
 use super::super::Stats;
 use super::super::isolation::{Evidence, Step};
 use super::super::parked::Batch;
-use super::super::samples::Sample;
 use super::landing::{Answered, finish};
 use super::{Delivery, Parts};
 use crate::books::Fate;
@@ -218,8 +217,7 @@ impl Delivery {
     fn sample(&self, code: &str, message: &str, items: u64, body: Option<&Bytes>) {
         let at_ms = self.parts.clock.now_ms();
         let body = body.map(AsRef::as_ref).unwrap_or_default();
-        let room = self.parts.limits.samples;
-        self.parts.stats.samples.push(Sample::new(room, at_ms, code, message, items, body), room);
+        self.parts.stats.samples.push(at_ms, (code, message), items, body);
     }
 }
 

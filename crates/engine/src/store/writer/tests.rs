@@ -23,7 +23,7 @@ fn halves() -> [Piece; 2] {
 fn start(disk: &SimFs, fsync: Fsync) -> (Store, Writer) {
     let fs: Arc<dyn Fs> = Arc::new(disk.clone());
     let clock = Clock::simulated(NOW_MS);
-    Store::new(Opened::open(fs, clock).unwrap(), Arc::default(), Io::InPlace, clock, fsync)
+    Store::new(Opened::open(fs, clock).unwrap(), Arc::default(), (Io::InPlace, fsync), clock, &Budget::new(1 << 20))
 }
 
 /// Writes an entry of seven items, owed to `shop`, as it would have been done at that time.

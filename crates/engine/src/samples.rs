@@ -1,4 +1,4 @@
-//! The page of what backends refused for good: the last samples of every pipeline as JSON.
+//! The pages of what was lost: the last samples of every pipeline as JSON.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,10 +14,35 @@ use crate::admin::{Asked, Page, Readers, Shown};
 use crate::budget::Text;
 use crate::view::Sample;
 
-/// `/rejected`: the newest first within each pipeline. The log says who looks, as samples are telemetry.
-#[derive(Debug, Default)]
-pub(crate) struct Rejected {
+/// `/rejected` or `/dropped`: the newest first within each pipeline. The log says who looks, as samples are telemetry.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    lost: Lost,
     readers: Readers,
+}
+
+/// How it was lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lost {
+    /// Backends refused it for good.
+    Rejected,
+    /// It was given up on the disk.
+    Dropped,
+}
+
+impl Lost {
+    fn said(self) -> &'static str {
+        match self {
+            Self::Rejected => "somebody looks at samples of what backends refused",
+            Self::Dropped => "somebody looks at samples of what was given up on the disk",
+        }
+    }
+}
+
+impl Samples {
+    pub(crate) fn of(lost: Lost) -> Self {
+        Self { lost, readers: Readers::default() }
+    }
 }
 
 /// A sample as the page shows it.
@@ -31,23 +56,23 @@ struct SampleJson<'a> {
     code: &'a str,
     message: &'a str,
     items: u64,
-    /// The refused request, OTLP protobuf in base64.
+    /// The request, OTLP protobuf in base64.
     #[serde(serialize_with = "base64")]
     otlp: &'a Bytes,
     /// Whether the request was longer than what is kept of it.
     truncated: bool,
 }
 
-impl Page for Rejected {
+impl Page for Samples {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         if self.readers.note(asked.peer, "") {
-            tracing::info!(from = %asked.peer, "somebody looks at samples of what backends refused");
+            tracing::info!(from = %asked.peer, "{}", self.lost.said());
         }
-        let most = asked.view.refused().map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
+        let most = asked.view.lost(self.lost).map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
         body.reserve(BRACKETS + most).then_some(())?;
         let mut json = serde_json::Serializer::pretty(&mut *body);
         let mut list = json.serialize_seq(None).ok()?;
-        for (id, samples) in asked.view.refused() {
+        for (id, samples) in asked.view.lost(self.lost) {
             let pipeline = id.to_string();
             let shown = samples.iter().map(|sample| as_json(&id, &pipeline, sample));
             shown.into_iter().try_for_each(|sample| list.serialize_element(&sample)).ok()?;

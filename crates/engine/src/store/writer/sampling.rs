@@ -1,0 +1,53 @@
+//! Keeps a sample of what a backlog gives up: the first item of the oldest entry, once a second.
+//!
+//! The entry is known before it goes, and read once it is gone, while its file is still there.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_journal::Entry;
+
+use crate::account::Account;
+use crate::books::DropReason;
+use crate::budget::{Budget, OVERHEAD_BYTES};
+use crate::clock::Clock;
+
+/// What the oldest entries of some accounts are, before some of them go.
+pub(super) struct Sampling<'a> {
+    budget: &'a Budget,
+    now_ms: u64,
+    oldest: Vec<(Arc<Account>, Entry)>,
+}
+
+impl<'a> Sampling<'a> {
+    /// Looks at those of which a sample is due. `budget` pays for what is read.
+    pub(super) fn before(budget: &'a Budget, clock: Clock, accounts: &[Arc<Account>]) -> Self {
+        let now_ms = clock.now_ms();
+        let oldest = |account: &Arc<Account>| {
+            let queue = account.queue.as_ref().filter(|_| account.given_up.is_due(now_ms / 1000))?;
+            // What is delivered from here on until it is given up would be taken for lost. That is a moment.
+            let entry = queue.journal.oldest(queue.id).filter(|entry| queue.journal.is_owed(queue.id, entry))?;
+            Some((Arc::clone(account), entry))
+        };
+        Self { budget, now_ms, oldest: accounts.iter().filter_map(oldest).collect() }
+    }
+
+    /// Keeps samples of those that are gone.
+    pub(super) fn after(self, reason: DropReason) {
+        for (account, entry) in &self.oldest {
+            // Without memory, or without the bytes, there is no sample.
+            let _ = self.keep(account, entry, reason);
+        }
+    }
+
+    fn keep(&self, account: &Account, entry: &Entry, reason: DropReason) -> Option<()> {
+        let queue = account.queue.as_ref().filter(|queue| !queue.journal.is_owed(queue.id, entry))?;
+        // The entry, and an item of it.
+        let _paid = self.budget.try_take(2 * (entry.payload_bytes as usize + OVERHEAD_BYTES))?;
+        let body: Bytes = queue.journal.read(entry).ok()?.into();
+        let first = weir_otlp::single(account.id.signal, &body).next()?.make();
+        let words = (reason.as_str(), reason.explanation());
+        account.given_up.push(self.now_ms, words, entry.items.into(), &first);
+        Some(())
+    }
+}
