@@ -1,8 +1,10 @@
 """What the views of figures show, and how one goes through them with keys."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import requests
 from selenium.webdriver.common.keys import Keys
 
 from browser import Page
@@ -18,7 +20,8 @@ def test_a_busy_process_shows_what_flows(page: Page, busy: Scene, pictures: Path
     page.open(busy.weir.admin)
     page.wait_text("#summary", "2 pipelines, all healthy")
     row = "#pipelines tr[data-key='traces/shop']"
-    page.wait(lambda: float(page.text(f"{row} td:nth-child(5)")) > 10, "spans a second")
+    came = lambda: page.text(f"{row} td:nth-child(5)").split("\n")
+    page.wait(lambda: float(came()[0]) > 10 and "B" in came()[-1], "spans and bytes a second")
     page.wait_text(f"{row} td:nth-child(3)", "removed")
     page.click(row)
     page.wait_text("#detail", "filter condition 1.1")
@@ -31,9 +34,32 @@ def test_a_sick_process_shows_its_trouble_and_samples(page: Page, sick: Scene, p
     page.wait_text("#destinations tr[data-key='traces/shop']", "unreachable")
     page.go("losses")
     page.wait_text("#losses", "refused by the backend")
-    answers = page.wait(lambda: page.texts("#losses tbody td:nth-child(3)"), "samples")
+    answers = page.wait(lambda: page.texts("#losses tbody td:nth-child(4)"), "samples")
     assert any("400" in answer or "INVALID_ARGUMENT" in answer for answer in answers), answers
     page.picture(pictures / "sick.png")
+
+
+def test_what_is_given_up_on_the_disk_leaves_samples(page: Page, lab: Lab, binary: Path) -> None:
+    document = shop(NOWHERE)
+    document["metadata"]["annotations"] = {"weir.dev/backlog-max-bytes": "1Mi"}
+    scene = Scene(lab, binary, documents=[document])
+    page.open(scene.weir.admin, "losses")
+    row = "#losses tr[data-key^='traces/shop dropped backlog_full']"
+
+    def is_lost() -> bool:
+        # Nothing is lost before the backend has been away for some seconds: clients are asked to come again.
+        with suppress(requests.HTTPError):
+            send_spans(scene.weir, span("cd" * 16, f"/{'x' * 200_000}"))
+        return page.see(row)
+
+    page.wait(is_lost, "a loss", 60)
+    samples = "#losses tr[data-key^='traces/shop dropped 1']"
+    page.wait_text(samples, "weir.dev/backlog-max-bytes")
+    assert "Copy" in page.text(samples)
+    page.go("find")
+    page.one("#find-text").send_keys("cd" * 16, Keys.ENTER)
+    page.wait_text("#find-ways", "given up on the disk before")
+    scene.weir.stop()
 
 
 def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
