@@ -25,6 +25,7 @@ def test_a_busy_process_shows_what_flows(page: Page, busy: Scene, pictures: Path
     page.wait_text(f"{row} td:nth-child(3)", "removed")
     page.click(row)
     page.wait_text("#detail", "filter condition 1.1")
+    assert "[object" not in page.text("body") and "undefined" not in page.text("body")
     page.picture(pictures / "busy.png")
 
 

@@ -78,8 +78,8 @@ const COLUMNS = [
     head: "Backend", of: (line) => `${line.exporter} ${line.backend.state} ${lastWords(line)}`,
     cell: (line) => [element("div", { class: "narrow" }, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
   },
-  { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => perSecond(rates(line).in, byteRates(line).in) },
-  { head: "Out /s", number: true, of: (line) => rates(line).out, cell: (line) => perSecond(rates(line).out, byteRates(line).out) },
+  { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => withBytes(rates(line).in, byteRates(line).in) },
+  { head: "Out /s", number: true, of: (line) => rates(line).out, cell: (line) => withBytes(rates(line).out, byteRates(line).out) },
   {
     head: "Pending", number: true, of: (line) => line.books.pending,
     cell: (line) => [amount(line.books.pending), element("div", { class: "faint" }, bytes(line.pending_bytes))],
@@ -89,7 +89,8 @@ const COLUMNS = [
   { head: "Last 5 minutes", of: () => "", cell: (line) => spark(pastOf(line.pipeline)) },
 ];
 
-const perSecond = (items, size) => [items == null ? "…" : rate(items), element("div", { class: "faint" }, size == null ? "" : bytes(size))];
+const perSecond = (n) => (n == null ? "…" : rate(n));
+const withBytes = (items, size) => [perSecond(items), element("div", { class: "faint" }, size == null ? "" : bytes(size))];
 
 // Why a line is not well: the backend's words, and what was lost for which reason. All of it is in the detail.
 function trouble(line) {

@@ -25,7 +25,7 @@ use crate::obligation::Deposit;
 use crate::seldom::Seldom;
 use crate::settings::Fsync;
 use draft::{Draft, draft};
-use sampling::Sampling;
+use sampling::{Looks, Sampling};
 
 /// The most bytes that are written together, so that nobody waits long for others. A larger entry is written alone.
 const GROUP_BYTES: usize = 32 << 20;
@@ -61,6 +61,7 @@ pub(crate) struct Writer {
     failure_reported: Seldom,
     too_large_reported: Seldom,
     untidiness_reported: Seldom,
+    looks: Looks,
 }
 
 impl Writer {
@@ -73,6 +74,7 @@ impl Writer {
             failure_reported: Seldom::default(),
             too_large_reported: Seldom::default(),
             untidiness_reported: Seldom::default(),
+            looks: Looks::default(),
         }
     }
 
@@ -263,7 +265,7 @@ impl Writer {
     }
 
     fn sampling(&self, accounts: &[Arc<Account>]) -> Sampling<'_> {
-        Sampling::before(&self.parts.budget, self.parts.clock, accounts)
+        Sampling::before(&self.parts.budget, &self.looks, self.parts.clock.now_ms(), accounts)
     }
 
     fn give_up_orphans(&self) {

@@ -1,8 +1,10 @@
 //! Keeps a sample of what a backlog gives up: the first item of the oldest entry, once a second.
 //!
-//! The entry is known before it goes, and read once it is gone, while its file is still there.
+//! The entry is known before it goes, and read once it is gone, while its file is still there. The writer has to get on: with
+//! many backlogs that are full, only some of them have a sample in each second.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use weir_journal::Entry;
@@ -10,7 +12,25 @@ use weir_journal::Entry;
 use crate::account::Account;
 use crate::books::DropReason;
 use crate::budget::{Budget, OVERHEAD_BYTES};
-use crate::clock::Clock;
+
+/// Samples that are looked for in one second, of all pipelines together.
+const MOST_A_SECOND: usize = 8;
+
+/// How many samples were looked for in this second.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    second: AtomicU64,
+    taken: AtomicUsize,
+}
+
+impl Looks {
+    fn may_look(&self, second: u64) -> bool {
+        if self.second.swap(second, Ordering::Relaxed) != second {
+            self.taken.store(0, Ordering::Relaxed);
+        }
+        self.taken.fetch_add(1, Ordering::Relaxed) < MOST_A_SECOND
+    }
+}
 
 /// What the oldest entries of some accounts are, before some of them go.
 pub(super) struct Sampling<'a> {
@@ -21,10 +41,11 @@ pub(super) struct Sampling<'a> {
 
 impl<'a> Sampling<'a> {
     /// Looks at those of which a sample is due. `budget` pays for what is read.
-    pub(super) fn before(budget: &'a Budget, clock: Clock, accounts: &[Arc<Account>]) -> Self {
-        let now_ms = clock.now_ms();
+    pub(super) fn before(budget: &'a Budget, looks: &Looks, now_ms: u64, accounts: &[Arc<Account>]) -> Self {
+        let second = now_ms / 1000;
+        let is_due = |account: &Account| account.given_up.is_due(second) && looks.may_look(second);
         let oldest = |account: &Arc<Account>| {
-            let queue = account.queue.as_ref().filter(|_| account.given_up.is_due(now_ms / 1000))?;
+            let queue = account.queue.as_ref().filter(|_| is_due(account))?;
             // What is delivered from here on until it is given up would be taken for lost. That is a moment.
             let entry = queue.journal.oldest(queue.id).filter(|entry| queue.journal.is_owed(queue.id, entry))?;
             Some((Arc::clone(account), entry))
@@ -49,5 +70,17 @@ impl<'a> Sampling<'a> {
         let words = (reason.as_str(), reason.explanation());
         account.given_up.push(self.now_ms, words, entry.items.into(), &first);
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_full_backlogs_do_not_keep_the_writer() {
+        let looks = Looks::default();
+        let looked = |second| (0..1000).filter(|_| looks.may_look(second)).count();
+        assert_eq!([7, 8].map(looked), [MOST_A_SECOND; 2]);
     }
 }
