@@ -110,7 +110,7 @@ mod tests {
 
     fn secret() -> Secret {
         let pipeline = json!({"apiVersion": "a/v1", "kind": "TracePipeline", "metadata": {"name": "shop"}});
-        let part = Part { pipeline, secrets: Vec::new(), is_old: false };
+        let part = Part { pipeline, secrets: Vec::new(), is_old: false }.into();
         let (configuration, _) = configuration::Configuration::new(None, &[&part]);
         let settings = json!({"logLevel": "debug", "collectAgentLogs": true, "later": 1});
         serde_json::from_value(configuration.manifest("kyma-system", &settings, json!({}))).unwrap()

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
 use base64::Engine as _;
@@ -10,7 +10,6 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -39,6 +38,26 @@ pub(crate) struct Part {
     pub(crate) is_old: bool,
 }
 
+/// The same, while all pipelines are decided on: those of a thousand as values are the most that the operator ever has.
+#[derive(Debug, Clone)]
+pub(crate) struct PartText {
+    /// Kind and name, by which the text of a configuration is sorted.
+    id: (String, String),
+    pipeline: String,
+    secrets: Vec<Value>,
+    pub(crate) is_old: bool,
+    /// What it refers to, if it is old: the pipeline as it is now may refer to others.
+    pub(crate) references: BTreeSet<SecretName>,
+}
+
+impl From<Part> for PartText {
+    fn from(Part { pipeline, secrets, is_old }: Part) -> Self {
+        let id = (at(&pipeline, "/kind").unwrap_or_default().to_owned(), name(&pipeline).to_owned());
+        let references = if is_old { references::of(&pipeline).into_keys().collect() } else { BTreeSet::new() };
+        Self { id, pipeline: pipeline.to_string(), secrets, is_old, references }
+    }
+}
+
 /// A configuration as nodes get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Configuration {
@@ -52,7 +71,7 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// Of a Telemetry and the parts for which there is room, the first ones first. The second result is how many these are.
-    pub(crate) fn new(telemetry: Option<&Value>, parts: &[&Part]) -> (Self, usize) {
+    pub(crate) fn new(telemetry: Option<&Value>, parts: &[&PartText]) -> (Self, usize) {
         let pack = |count: usize| Self::of(telemetry, parts.iter().take(count).copied());
         if let Some(configuration) = pack(parts.len()) {
             return (configuration, parts.len());
@@ -67,7 +86,7 @@ impl Configuration {
     }
 
     /// Nothing if there is no room for it.
-    fn of<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) -> Option<Self> {
+    fn of<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a PartText>) -> Option<Self> {
         let (text, documents) = text(telemetry, parts);
         let made = (text.len() <= MAX_BYTES).then(|| Self::of_text(&text, documents));
         made.filter(|configuration| configuration.packed.len() <= MAX_PACKED)
@@ -103,24 +122,13 @@ pub(crate) fn key(namespace: &str) -> ObjectKey {
     ObjectKey::cluster(kinds::SECRET, names::CONFIGURATION).within(namespace)
 }
 
-/// As `kubectl get -o json` prints several documents.
-#[derive(Serialize)]
-struct List<'a> {
-    #[serde(rename = "apiVersion")]
-    api_version: &'static str,
-    items: Vec<&'a Value>,
-    kind: &'static str,
-}
-
 /// The text with all documents in one order, and how many they are. A Secret that several pipelines refer to is there
 /// once, with all their keys, as the cluster has them if anybody knows that.
-fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) -> (String, usize) {
+fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a PartText>) -> (String, usize) {
     let mut parts: Vec<_> = parts.collect();
     parts.sort_by_key(|part| part.is_old);
-    let mut pipelines: Vec<&Value> = Vec::new();
     let mut secrets: BTreeMap<(&str, &str), Cow<'_, Value>> = BTreeMap::new();
-    for part in parts {
-        pipelines.push(&part.pipeline);
+    for part in &parts {
         for secret in &part.secrets {
             let id = (at(secret, "/metadata/namespace").unwrap_or_default(), name(secret));
             match secrets.get_mut(&id) {
@@ -129,11 +137,19 @@ fn text<'a>(telemetry: Option<&Value>, parts: impl Iterator<Item = &'a Part>) ->
             }
         }
     }
-    pipelines.sort_by_key(|pipeline| (at(pipeline, "/kind").unwrap_or_default().to_owned(), name(pipeline).to_owned()));
-    let items: Vec<_> = telemetry.into_iter().chain(pipelines).chain(secrets.values().map(Cow::as_ref)).collect();
-    let documents = items.len();
-    let list = List { api_version: "v1", items, kind: "List" };
-    (serde_json::to_string(&list).expect("documents are JSON"), documents)
+    parts.sort_by_key(|part| &part.id);
+    // As `kubectl get -o json` prints several documents.
+    let (mut text, mut documents) = (String::from(r#"{"apiVersion":"v1","items":["#), 0);
+    let mut add = |document: &str| {
+        text.push_str(if documents > 0 { "," } else { "" });
+        text.push_str(document);
+        documents += 1;
+    };
+    telemetry.into_iter().for_each(|telemetry| add(&telemetry.to_string()));
+    parts.iter().for_each(|part| add(&part.pipeline));
+    secrets.values().for_each(|secret| add(&secret.to_string()));
+    text.push_str(r#"],"kind":"List"}"#);
+    (text, documents)
 }
 
 /// What is known stays.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use weir_plan::{PipelineId, Signal};
 
-use super::configuration::{self, Configuration, Part, Previous};
+use super::configuration::{self, Configuration, Part, PartText, Previous};
 use super::layout::{Layout, Workload};
 use super::limits;
 use super::manifests::{self, Nodes};
@@ -64,7 +64,7 @@ struct Candidate<'a> {
     /// Nothing while it cannot be judged, or must not be: everything stays as it is.
     verdict: Option<Verdict>,
     /// Its documents, if nodes get them.
-    part: Option<Part>,
+    part: Option<PartText>,
     /// The port of the backend that these name.
     port: Option<u16>,
 }
@@ -111,7 +111,7 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
     // What goes on as it was may refer to others.
     let old = candidates.iter().filter_map(|candidate| candidate.part.as_ref()).filter(|part| part.is_old);
     let secrets: BTreeSet<_> =
-        secrets.into_iter().chain(old.flat_map(|part| references::of(&part.pipeline).into_keys())).collect();
+        secrets.into_iter().chain(old.flat_map(|part| part.references.iter().cloned())).collect();
     let configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
     let decided: Vec<_> = candidates.into_iter().map(Decided::from).collect();
     let is_idle = decided.iter().all(|decided| !decided.runs);
@@ -174,6 +174,7 @@ impl<'a> Judge<'a, '_> {
     fn kept(&mut self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
         let part = self.previous.part(kind_of(id.signal).1, object);
         let port = part.as_ref().and_then(|part| self.judged(id, part).port);
+        let part = part.map(PartText::from);
         Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part, port }
     }
 
@@ -200,7 +201,7 @@ impl<'a> Judge<'a, '_> {
         if !verdict.runs {
             return self.last_good(id, object, verdict);
         }
-        let part = Some(Part { pipeline, secrets, is_old: false });
+        let part = Some(Part { pipeline, secrets, is_old: false }.into());
         let port = verdict.port;
         Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part, port }
     }
@@ -210,6 +211,7 @@ impl<'a> Judge<'a, '_> {
     fn last_good(&mut self, id: &'a PipelineId, object: &'a Value, verdict: Verdict) -> Candidate<'a> {
         let (part, port) = self.as_it_was(id, object).unzip();
         let needs = Needs::of(id.signal, part.as_ref().map_or(object, |part| &part.pipeline));
+        let part = part.map(PartText::from);
         Candidate { id, object, needs, verdict: Some(verdict), part, port: port.flatten() }
     }
 
