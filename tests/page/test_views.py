@@ -8,6 +8,8 @@ import requests
 from selenium.webdriver.common.keys import Keys
 
 from browser import Page
+from harness.certificates import Authority
+from harness.http_backend import HttpBackend
 from harness.process import Lab
 from harness.weir import pipeline
 from scenes import FILTER, Scene, Sick, Traffic, send_spans, shop, span
@@ -98,6 +100,20 @@ def test_losses_stand_with_their_pipeline(page: Page, sick: Scene) -> None:
     page.wait_text("#pipelines tr.below[data-under='logs/shop']", "Rejected: ")
     page.click("#troubled")
     assert "logs/shop" in keys(page)
+
+
+def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    authority = Authority(lab.directory, "ca")
+    backend = HttpBackend(identity=authority.issue("server"))
+    tls = {"ca": {"value": authority.cert.read_text()}}
+    document = pipeline("traces", "shop", backend.endpoint, protocol="http", tls=tls)
+    scene = Scene(lab, binary, documents=[document])
+    send_spans(scene.weir, span("ab" * 16, "/orders"))
+    page.open(scene.weir.admin, "destinations")
+    page.wait_text("#destinations tr[data-key='traces/shop']", "certificate ends in ")
+    page.picture(pictures / "certificate.png")
+    scene.weir.stop()
+    backend.close()
 
 
 def test_destinations_fit_a_small_screen(page: Page, sick: Scene, pictures: Path) -> None:

@@ -1,15 +1,18 @@
 """A tiny OTLP/HTTP backend for what others do not show: the headers of its requests, and a dislike of some items."""
 
 import gzip
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from .certificates import Identity
 
 
 class HttpBackend:
     """Answers every POST with an empty success and keeps path and headers (lower-case names). A body with the bytes
-    `refused` in it, without or with gzip, is a bad request."""
+    `refused` in it, without or with gzip, is a bad request. With an identity it wants TLS."""
 
-    def __init__(self, refused: bytes | None = None) -> None:
+    def __init__(self, refused: bytes | None = None, identity: Identity | None = None) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
         backend = self
 
@@ -31,7 +34,13 @@ class HttpBackend:
                 """The requests kept are the log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        scheme = "http"
+        if identity:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(identity.cert, identity.key)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            scheme = "https"
+        self.endpoint = f"{scheme}://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
