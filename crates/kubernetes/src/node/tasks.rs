@@ -23,10 +23,11 @@ use crate::operator::names;
 use crate::operator::object::{kinds, text};
 use crate::watch::Change;
 
-/// Changes of a node's objects that come within this time have an effect together.
+/// Changes of a node's objects have an effect together if they come within this time: hardly any of what comes alone, because
+/// a pod that has just got its address sends at once.
+const GATHER: Duration = Duration::from_millis(5);
+/// The next ones have an effect so much later.
 const LOCAL_PACE: Duration = Duration::from_millis(200);
-/// The same before there were any.
-const FIRST_PACE: Duration = Duration::from_millis(5);
 /// Of the time, making facts of what was seen may take this part: where there are many pods, some always change.
 const SHARE: u32 = 20;
 /// The same for those of the whole cluster, which only become metrics, every half a minute or so.
@@ -340,9 +341,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         if is_of_cluster {
             next_cluster = Instant::now() + CLUSTER_PACE;
         } else {
-            // Whoever starts waits for its pods.
-            let pace = if *shared.has_pods.borrow() { LOCAL_PACE } else { FIRST_PACE };
-            sleep_until(rests_until.max(Instant::now() + pace)).await;
+            sleep_until(rests_until.max(Instant::now() + GATHER)).await;
         }
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
         let texts = shared.local().texts();
@@ -352,7 +351,9 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
             (observe_all(texts), began.elapsed())
         };
         let Ok((observed, took)) = spawn_blocking(observing).await else { continue };
-        rests_until = Instant::now() + (SHARE - 1) * took;
+        // Whoever starts waits for its pods.
+        let pace = if has_pods { LOCAL_PACE } else { Duration::ZERO };
+        rests_until = Instant::now() + pace.max((SHARE - 1) * took);
         for finding in &observed.findings {
             let message = &finding.message;
             said.once(message, || {
