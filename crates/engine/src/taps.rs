@@ -34,7 +34,7 @@ pub use recent::RecentItems;
 pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
 pub use rehearsal::Rehearsal;
 use tap::Tap;
-pub use tap::needles;
+pub use tap::{has_any, needles};
 
 /// Taps at once, with those that have ended and can still be read.
 pub const MOST_TAPS: usize = 8;

@@ -1,8 +1,9 @@
-// The way of one item through all pipelines, from now on; and whether backends have refused it before.
+// The way of one item through all pipelines, from now on; and what is kept of it from before.
 
-import { lostSamples } from "./ask.js";
+import { ask, lostSamples } from "./ask.js";
 import { $, amount, clock, counted, duration, element, settle } from "./dom.js";
 import { identity, removedBy, summary, way } from "./items.js";
+import { state } from "./state.js";
 import { Tap } from "./taps.js";
 
 const EDGES = ["in", "out"];
@@ -47,6 +48,7 @@ async function follow() {
   try {
     const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
     for (const of of taps) await of.open({ ...wish, edge: of.edge });
+    for (const { pipeline } of state.now.pipelines) await findKept(pipeline);
     lostBefore = ((await lostSamples()) || []).filter((sample) => hasText(sample, words));
   } catch (error) {
     $("find-trouble").textContent = error.message;
@@ -63,6 +65,12 @@ function hasText({ otlp }, text) {
   const request = atob(otlp);
   const has = (bytes) => request.includes(String.fromCharCode(...bytes));
   return has(new TextEncoder().encode(text)) || (isId(text) && has(text.match(/../g).map((pair) => parseInt(pair, 16))));
+}
+
+// Among the few items of a pipeline that are kept.
+async function findKept(pipeline) {
+  const kept = await ask(`api/recent?pipeline=${encodeURIComponent(pipeline)}&text=${encodeURIComponent(words)}`);
+  for (const item of [...kept.items, ...kept.removed]) note("in", item);
 }
 
 function heard(tap) {

@@ -87,6 +87,7 @@ export const targets = list({
       seconds("Took", (row) => row.took_seconds),
       size("Page", (row) => row.bytes),
       count("Samples", (row) => row.samples),
+      count("Series added", (row) => row.series_added),
       count("Lost", (row) => row.lost_data_points),
     ],
   },

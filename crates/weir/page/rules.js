@@ -91,7 +91,7 @@ function listsOf(all) {
 function showEditor() {
   const { transform, filter, others } = configured;
   $("rules-editor").replaceChildren(...transform.map((rule) => editor("transform", rule)), ...filter.map((rule) => editor("filter", rule)));
-  if (others.length) $("rules-editor").append(element("p", { class: "faint words" }, `These are applied as configured and cannot be edited here: ${others.join("; ")}`));
+  if (others.length) $("rules-editor").append(element("p", { class: "faint words" }, `These are no part of the preview, and cannot be edited here: ${others.join("; ")}`));
   name();
 }
 

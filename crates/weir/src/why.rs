@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use weir_engine::taps;
 use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
@@ -25,8 +27,8 @@ Examples:
   weir why logs/all --item 'order 4711' -d 2m
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
-what came in, and the difference is said. The way of an item can be told while it passes, so send it again; samples of what
-was refused for good or given up on the disk are looked through as well.";
+what came in, and the difference is said. The way of an item can be told while it passes, so send it again; recent items, and
+samples of what was refused for good or given up on the disk, are looked through before.";
 
 /// Where samples of what was lost are, and how it was.
 const LOST: [(&str, &str); 2] = [
@@ -193,6 +195,7 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
             printed(writeln!(io::stdout(), "{}", legible(&format!("{of}: {how}: {code} {message}"))))?;
         }
     }
+    let kept = find_among_recent(admin, pipeline, text)?;
     let wish = json!({
         "pipeline": pipeline, "edge": "in", "text": text, "items_per_second": 100,
         "seconds": args.duration.as_secs().max(1),
@@ -206,12 +209,28 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
         0 => {}
         pending => writeln!(io::stderr(), "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
     }
-    if found.number == 0 {
+    if found.number + kept == 0 {
         let advice = "nothing with it passed: its sender has not sent it, or not here, or it is spelled in another way";
         writeln!(io::stderr(), "{advice}")?;
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Looks among the few items that are kept of what has passed; says how many have the text.
+fn find_among_recent(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Result<u64> {
+    let now = admin.get("/api/now")?;
+    let names = now["pipelines"].as_array().into_iter().flatten().filter_map(|of| of["pipeline"].as_str());
+    let mut found = Found::default();
+    for name in names.filter(|name| pipeline == "*" || *name == pipeline) {
+        let encoded = utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let recent = admin.get(&format!("/api/recent?pipeline={name}&text={encoded}"))?;
+        // The oldest first; some of those that were removed are among the others.
+        let all = ["items", "removed"].into_iter().flat_map(|list| recent[list].as_array().into_iter().flatten());
+        let by_number: BTreeMap<_, _> = all.map(|item| (number(&item["seq"]), item)).collect();
+        found.show(&json!({"items": by_number.values().collect::<Vec<_>>()}))?;
+    }
+    Ok(found.number)
 }
 
 /// What was found so far.
@@ -255,8 +274,7 @@ impl Found {
 /// Whether a request that was lost has the text, or the id.
 fn has_text(sample: &Value, text: &str) -> bool {
     let Some(request) = sample["otlp"].as_str().and_then(decoded) else { return false };
-    weir_engine::taps::needles(text)
-        .is_ok_and(|needles| needles.iter().any(|needle| request.windows(needle.len()).any(|window| window == needle)))
+    taps::needles(text).is_ok_and(|needles| taps::has_any(&request, &needles))
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {

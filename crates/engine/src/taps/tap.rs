@@ -225,7 +225,7 @@ impl Tap {
     }
 
     fn has_text(&self, bytes: &[u8]) -> bool {
-        self.needles.is_empty() || self.needles.iter().any(|needle| memmem::find(bytes, needle).is_some())
+        self.needles.is_empty() || has_any(bytes, &self.needles)
     }
 }
 
@@ -274,6 +274,11 @@ pub fn needles(text: &str) -> Result<Vec<Vec<u8>>, TapError> {
         needles.extend(from_hex(text));
     }
     Ok(needles)
+}
+
+/// Whether any of these is in some bytes.
+pub fn has_any(bytes: &[u8], needles: &[Vec<u8>]) -> bool {
+    needles.iter().any(|needle| memmem::find(bytes, needle).is_some())
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -156,6 +156,14 @@ impl<'a> Gateway<'a> {
         self.started.elapsed()
     }
 
+    /// Lines of WARN and ERROR in its log.
+    pub(crate) fn complaints(&self) -> anyhow::Result<Vec<String>> {
+        let log = self.process.output()?;
+        let levels = [r#""level":"WARN""#, r#""level":"ERROR""#];
+        let is_complaint = |line: &&str| levels.iter().any(|level| line.contains(level));
+        Ok(log.lines().filter(is_complaint).map(str::to_owned).collect())
+    }
+
     /// Fails when it has ended although nobody asked it to.
     pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
         self.process.check_alive()

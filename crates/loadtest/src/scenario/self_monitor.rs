@@ -146,6 +146,7 @@ impl<'a> Scene<'a> {
         self.is_well(settings.duration).await?;
         let healthy_seconds = began.elapsed().as_secs_f64();
         let cpu_cores = (self.gateway.cpu_seconds()? - used) / healthy_seconds;
+        let complaints = self.gateway.complaints()?;
         let memory = self.gateway.memory()?;
         let page = http::get(self.metrics, "/metrics").await?;
         let series = String::from_utf8_lossy(&page).lines().filter(|line| !line.starts_with('#')).count();
@@ -162,6 +163,7 @@ impl<'a> Scene<'a> {
             pipelines: self.last.len(),
             healthy_seconds,
             false_alarms: std::mem::take(&mut self.false_alarms),
+            complaints,
             troubles,
             series,
             samples_per_second: series as f64 / PUBLISHED_INTERVAL_S,

@@ -1,12 +1,13 @@
 //! `/api/recent?pipeline=traces/shop`: the few items of a pipeline that are kept without a tap: what passed, what its rules
-//! removed, and what was lost. `&redact=false` shows what looks like a secret, too.
+//! removed, and what was lost. `&redact=false` shows what looks like a secret, too; `&text=` leaves those in which it occurs.
 
 use std::sync::Arc;
 
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Readers, Shown};
-use weir_engine::taps::{Caught, RecentItems};
+use weir_engine::taps::{Caught, RecentItems, has_any, needles};
 use weir_plan::PipelineId;
 
 use super::json::{Refusal, parameters, show};
@@ -39,7 +40,9 @@ impl RecentPage {
     }
 
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
-        let [pipeline, redact] = parameters(asked.query, ["pipeline", "redact"])?;
+        let [pipeline, redact, text] = parameters(asked.query, ["pipeline", "redact", "text"])?;
+        let needles = text.map(needles_of).transpose()?.unwrap_or_default();
+        let is_wanted = |caught: &&Arc<Caught>| needles.is_empty() || has_any(&caught.request, &needles);
         let (id, redacts) = (self.configurations.pipeline(pipeline.unwrap_or_default())?.id, redact != Some("false"));
         let recent = self.read(&id, redacts, asked);
         let list = |caught: Vec<Arc<Caught>>| Items { caught, redacts, texts: self.configurations.texts() };
@@ -47,12 +50,19 @@ impl RecentPage {
             pipeline: id.to_string(),
             count: recent.items.len(),
             since_unix_ms: recent.items.first().map(|oldest| oldest.unix_ms),
-            lost: list(newest(recent.lost())),
-            removed: list(newest(recent.removed.iter())),
-            items: list(newest(recent.items.iter().rev())),
+            lost: list(newest(recent.lost().filter(is_wanted))),
+            removed: list(newest(recent.removed.iter().filter(is_wanted))),
+            items: list(newest(recent.items.iter().rev().filter(is_wanted))),
         };
         Ok(show(body, &answer))
     }
+}
+
+/// What a text, with percent-encoding, may be in the bytes of items.
+fn needles_of(text: &str) -> Result<Vec<Vec<u8>>, Refusal> {
+    let text = percent_decode_str(text).decode_utf8();
+    let text = text.map_err(|error| Refusal::wrong(format!("text is not in UTF-8: {error}")))?;
+    needles(&text).map_err(|error| Refusal::wrong(error.to_string()))
 }
 
 /// As many of these as are shown.

@@ -25,6 +25,9 @@ pub(crate) struct Report {
     pub(super) healthy_seconds: f64,
     /// Times that a pipeline was told of whose backend was well, in the whole test.
     pub(super) false_alarms: Vec<String>,
+    /// Lines of WARN and ERROR that were logged while all was well.
+    #[serde(default)]
+    pub(super) complaints: Vec<String>,
     pub(super) troubles: Vec<Told>,
     /// Of the page with metrics, and how many of them a monitor would read each second if it scraped as the published one does.
     pub(super) series: usize,
@@ -190,6 +193,7 @@ fn section(heading: &str, report: &Report, course: &Course) -> Section {
 /// What broke a promise.
 fn failures(report: &Report) -> Vec<String> {
     let mut failures: Vec<_> = report.false_alarms.iter().map(|alarm| format!("a false alarm of {alarm}")).collect();
+    failures.extend(report.complaints.iter().map(|line| format!("logged while all was well: {line}")));
     failures.extend(report.troubles.iter().flat_map(late));
     failures
 }
@@ -255,6 +259,7 @@ mod tests {
             pipelines: 9,
             healthy_seconds: 60.0,
             false_alarms: Vec::new(),
+            complaints: Vec::new(),
             troubles: vec![told],
             series: 300,
             samples_per_second: 10.0,
@@ -271,7 +276,8 @@ mod tests {
         let mut wrong = report([1.0; 3], [1.0; 3]);
         wrong.false_alarms.push("traces/load-test-1: some_dropped".to_owned());
         wrong.troubles[0].told_seconds.clear();
-        assert_eq!(failures(&wrong).len(), 2);
+        wrong.complaints.push(r#"{"level":"WARN"}"#.to_owned());
+        assert_eq!(failures(&wrong).len(), 3);
         assert!(render(&wrong).contains("never"));
     }
 }
