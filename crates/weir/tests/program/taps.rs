@@ -297,6 +297,13 @@ async fn what_passed_is_seen_afterwards() {
     assert!(said.contains("are kept"), "{said}");
     assert_eq!(lines.matches(" rejected: ").count(), 1, "{lines}");
     assert!(lines.contains("removed by filter[0].conditions[1]"), "{lines}");
+    for (text, found) in [("GET%20%2Forders%2F1", 1), (&format!("{:032x}", 1), 1), ("nowhere", 0)] {
+        let (_, of) = get(port, &format!("{path}&text={text}")).await;
+        assert_eq!((names(&of["lost"]).len(), names(&of["removed"]).len()), (found, 0), "{text}: {of}");
+    }
+    assert_eq!(get(port, &format!("{path}&text=%ff")).await.0, 400);
+    let (code, lines, _) = told(port, &["why", "--item", "GET /orders/1", "-d", "1s"]).await;
+    assert!(code == Some(0) && lines.contains("traces/shop rejected: span \"GET /orders/1\""), "{lines}");
     let (code, _, error) = told(port, &["tap", "*", "--recent"]).await;
     assert!(code == Some(1) && error.contains("of one pipeline"), "{error}");
     for (path, status) in [("/api/recent?pipeline=traces/none", 404), ("/api/recent", 404), ("/api/recent?of=a", 400)] {
