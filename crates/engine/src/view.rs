@@ -6,8 +6,7 @@
 //!
 //! A snapshot has all pipelines at once, because metrics are written one after the other, each for all pipelines, and
 //! have to show one state. It is paid for: at first from what is set aside for pages, then from what payloads have.
-//! Samples of what backends refused are not in it. They are telemetry, and large, so [`View::refused`] gives those of one
-//! pipeline at a time.
+//! Samples of what was lost are not in it. They are telemetry, and large, so they are given for one pipeline at a time.
 
 mod container_logs;
 mod journal;

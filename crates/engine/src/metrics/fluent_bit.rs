@@ -1,5 +1,5 @@
 //! What Fluent Bit's metrics say of a LogPipeline whose output is one of Fluent Bit's, under the names that existing
-//! dashboards read (https://docs.fluentbit.io/manual/administration/monitoring).
+//! dashboards read (<https://docs.fluentbit.io/manual/administration/monitoring>).
 
 use weir_plan::Signal;
 
