@@ -35,6 +35,10 @@ pub(crate) struct Account {
     delivery_ms: AtomicU64,
     /// The largest request that the backend takes, as far as is known. Without a pipeline nothing limits it.
     pub(crate) request_size: RequestSize,
+    /// Bytes of requests whose client was answered OK, as they are before the rules.
+    pub(crate) accepted_bytes: AtomicU64,
+    /// Bytes of requests that the backend took, before compression.
+    pub(crate) delivered_bytes: AtomicU64,
     /// Samples of what was given up on the disk.
     pub(crate) given_up: Samples,
     /// Parts of entries that a pipeline left behind.
@@ -111,6 +115,8 @@ impl Account {
             depositing: AtomicU64::new(0),
             delivery_ms: AtomicU64::new(0),
             request_size: RequestSize::new(usize::MAX),
+            accepted_bytes: AtomicU64::new(0),
+            delivered_bytes: AtomicU64::new(0),
             given_up: Samples::default(),
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),

@@ -44,7 +44,7 @@ const BACKEND_CONNECTION_BYTES: usize = 160 * 1024;
 /// connection over HTTP/2 has many requests, and costs 65 KiB while it waits for them.
 const OF_MEMORY_FOR_BACKEND_CONNECTIONS: usize = 32;
 
-/// One part in so many of the memory is set aside for samples of what backends refused.
+/// One part in so many of the memory is set aside for samples of what was lost.
 const OF_MEMORY_FOR_SAMPLES: usize = 128;
 
 /// One part in so many of the memory is set aside for recent items.
@@ -96,7 +96,7 @@ pub(crate) struct Division {
     /// Without a journal, how much of the payloads one pipeline may take for pieces that are taken apart, beside their
     /// bytes.
     pub(crate) halves: usize,
-    /// What samples of one pipeline's refused requests may take.
+    /// What samples of what one pipeline has lost may take.
     pub(crate) samples: usize,
     /// What recent items of one pipeline may take.
     pub(crate) recent: usize,

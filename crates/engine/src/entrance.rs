@@ -15,7 +15,7 @@ use crate::budget::Funds;
 use crate::metrics::Metrics;
 use crate::probes::{LIVE, Probes};
 use crate::receive::{Gate, Server};
-use crate::samples::{Lost, Samples};
+use crate::samples::{Lost, LostPage};
 use crate::settings::{Admin, IngestSecurity, Settings};
 use crate::view::View;
 
@@ -122,8 +122,8 @@ pub(crate) fn desks(settings: &Settings, admin_gate: &Arc<Gate>, view: &View, fu
     let desk = |routes: Vec<Route>, gate, funds| Desk { routes: routes.into(), gate, view: view.clone(), funds };
     let mut admin = vec![
         Route::new("/backends", Backends),
-        Route::new("/rejected", Samples::of(Lost::Rejected)),
-        Route::new("/dropped", Samples::of(Lost::Dropped)),
+        Route::new("/rejected", LostPage::of(Lost::Rejected)),
+        Route::new("/dropped", LostPage::of(Lost::Dropped)),
         Route::new("/metrics", Metrics),
     ];
     admin.extend_from_slice(&settings.admin.routes);

@@ -58,16 +58,16 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Sends the concatenation of `bodies` as one request.
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>>;
 
-    /// How long it can be reached as it is; nothing is known of one that has no such limits.
+    /// When its certificate and the token for it end, as far as there are any.
     fn expiry(&self) -> Expiry {
         Expiry::default()
     }
 }
 
-/// When what a connection to a backend relies on ends.
+/// When what a connection to a backend relies on ends. Weir replaces tokens; certificates are for their owners to replace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expiry {
-    /// The first of the certificates that the backend showed last, in seconds since the Unix epoch.
+    /// That of the certificate that the backend showed last, in seconds since the Unix epoch.
     pub certificate_unix_seconds: Option<u64>,
     /// How long the token for it is valid. It is replaced before that.
     pub token: Option<Duration>,

@@ -76,10 +76,6 @@ pub(crate) struct Stats {
     /// Items in requests that the backend refused in words that ask for no other attempt, and that are not about the
     /// size.
     pub(crate) refused_items: AtomicU64,
-    /// Bytes of requests whose client was answered OK, as they are before the rules.
-    pub(crate) accepted_bytes: AtomicU64,
-    /// Bytes of requests that the backend took, before compression.
-    pub(crate) delivered_bytes: AtomicU64,
     /// Bytes that wait in memory to be sent for the first time.
     pub(crate) queued_bytes: AtomicU64,
     /// Bytes in memory: queued, parked or in flight.
@@ -105,7 +101,8 @@ impl Stats {
     fn fit_samples(&self, account: &Account, limits: Limits) {
         let [refused, given_up] = rooms(limits.samples);
         self.samples.fit(refused);
-        account.given_up.fit(given_up);
+        // One whose pipeline goes is no more of those that the room is for.
+        account.given_up.fit(if account.orphaned_at().is_none() { given_up } else { 0 });
     }
 
     fn new(now: Instant) -> Self {
@@ -114,8 +111,6 @@ impl Stats {
             parked: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             refused_items: AtomicU64::new(0),
-            accepted_bytes: AtomicU64::new(0),
-            delivered_bytes: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
             oldest_ms: AtomicU64::new(u64::MAX),
@@ -236,7 +231,7 @@ impl Pipeline {
         let _ = self.inbox.send(Instruction::Adjust(limits));
     }
 
-    /// How long its backend can be reached as it is.
+    /// When its backend's certificate and the token for it end.
     pub(crate) fn expiry(&self) -> Expiry {
         self.backend.expiry()
     }

@@ -16,7 +16,7 @@ use crate::view::Sample;
 
 /// `/rejected` or `/dropped`: the newest first within each pipeline. The log says who looks, as samples are telemetry.
 #[derive(Debug)]
-pub(crate) struct Samples {
+pub(crate) struct LostPage {
     lost: Lost,
     readers: Readers,
 }
@@ -39,7 +39,7 @@ impl Lost {
     }
 }
 
-impl Samples {
+impl LostPage {
     pub(crate) fn of(lost: Lost) -> Self {
         Self { lost, readers: Readers::default() }
     }
@@ -63,7 +63,7 @@ struct SampleJson<'a> {
     truncated: bool,
 }
 
-impl Page for Samples {
+impl Page for LostPage {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         if self.readers.note(asked.peer, "") {
             tracing::info!(from = %asked.peer, "{}", self.lost.said());

@@ -48,7 +48,7 @@ async function follow() {
   try {
     const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
     for (const of of taps) await of.open({ ...wish, edge: of.edge });
-    for (const { pipeline } of state.now.pipelines) await findKept(pipeline);
+    await findKept(words);
     lostBefore = ((await lostSamples()) || []).filter((sample) => hasText(sample, words));
   } catch (error) {
     $("find-trouble").textContent = error.message;
@@ -67,10 +67,13 @@ function hasText({ otlp }, text) {
   return has(new TextEncoder().encode(text)) || (isId(text) && has(text.match(/../g).map((pair) => parseInt(pair, 16))));
 }
 
-// Among the few items of a pipeline that are kept.
-async function findKept(pipeline) {
-  const kept = await ask(`api/recent?pipeline=${encodeURIComponent(pipeline)}&text=${encodeURIComponent(words)}`);
-  for (const item of [...kept.items, ...kept.removed]) note("in", item);
+// Among the few items that are kept of each pipeline. Some may have gone meanwhile, and another search may have begun.
+async function findKept(text) {
+  for (const { pipeline } of state.now.pipelines) {
+    const kept = await ask(`api/recent?pipeline=${pipeline}&text=${encodeURIComponent(text)}`).catch(() => ({ items: [], removed: [] }));
+    if (text !== words) return;
+    for (const item of [...kept.items, ...kept.removed]) note("in", item);
+  }
 }
 
 function heard(tap) {

@@ -35,7 +35,7 @@ export const losses = {
   },
   begin(go) {
     lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what, event) => (what === "recent" ? showRecent(key.split(" ")[0], "lost", event.target, event.target.dataset.only) : go(what, key.split(" ")[0], "out", event.target.dataset.only)), none: "Nothing was lost since the start of the process." });
-    samplesTable = new Table({ isBeside: true, caption: "Samples of what was lost", columns: SAMPLES, key: keyOf, sort: 1, act: copySample, none: "There are none: backends have refused nothing for good, and nothing was given up on the disk." });
+    samplesTable = new Table({ isBeside: true, caption: "Samples of what was lost", columns: SAMPLES, key: keyOf, sort: 1, act: copySample, none: "There are none." });
     removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what, event) => (what === "recent" ? showRecent(key, "removed", event.target) : go(what, key, "removed")), none: "No pipeline has rules." });
     $("losses").append(
       element("h2", {}, "Lost"), lossesTable.root,

@@ -27,7 +27,8 @@ export function see(now) {
   const of = new Map(now.pipelines.map((line) => [line.pipeline, [line.accepted_bytes, line.delivered_bytes]]));
   // Another process has begun to count anew.
   if (now.uptime_seconds < state.now?.uptime_seconds) passed = [];
-  passed = [...passed, { at: now.unix_seconds, of }].slice(-RATE_S - 1);
+  // A page that was hidden has not asked meanwhile.
+  passed = [...passed.filter(({ at }) => at > now.unix_seconds - 2 * RATE_S), { at: now.unix_seconds, of }].slice(-RATE_S - 1);
   state.now = now;
 }
 

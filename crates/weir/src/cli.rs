@@ -269,7 +269,7 @@ const MEMORY: &str = "Memory";
 const DATA_DIRECTORY: &str = "Data directory";
 const AGENTS: &str = "Agents: scraping and container logs";
 const CONTAINER_LOGS: &str = "Container logs, for LogPipelines with runtime input";
-const ADMINISTRATION: &str = "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets";
+const ADMINISTRATION: &str = "Administration: the states of backends at /backends, what they refused at /rejected, what was given up at /dropped, containers at /logs, targets at /targets";
 
 impl ProcessArgs {
     /// Whether the command line says that this process does that.

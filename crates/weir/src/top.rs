@@ -294,13 +294,13 @@ fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], mut room: Room) -> io::
         "pipeline",
         "state",
         "in/s",
-        "bytes/s",
+        "in B/s",
         "out/s",
-        "bytes/s",
+        "out B/s",
         "filtered/s",
         "lost",
         "pending",
-        "bytes",
+        "waiting",
         "oldest",
     ];
     draw(out, head, lines[..shown].iter().map(Line::row), columns)?;
@@ -375,7 +375,7 @@ mod tests {
         let expected = "\
 weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
 
-PIPELINE              STATE  IN/S    BYTES/S  OUT/S  BYTES/S  FILTERED/S  LOST  PENDING    BYTES  OLDEST
+PIPELINE              STATE  IN/S     IN B/S  OUT/S  OUT B/S  FILTERED/S  LOST  PENDING  WAITING  OLDEST
 traces/b  nothing_delivered   100  100.0 KiB     50  4.9 KiB           -     3        7  2.0 KiB   1m01s
 traces/c    backend refused   100  100.0 KiB     50  4.9 KiB           -     3        7  2.0 KiB   1m01s
 traces/a            healthy   100  100.0 KiB     50  4.9 KiB           -     3        0  2.0 KiB       -

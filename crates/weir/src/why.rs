@@ -181,18 +181,20 @@ fn reasons(of: &Value) -> String {
     all.map(|(reason, items)| format!("{reason} {items}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Looks for an item in what passes from now on, and in samples of what was lost.
+/// Looks for an item in samples of what was lost, in recent items, and in what passes from now on.
 fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     if text.is_empty() {
         bail!("--item needs a trace id, a span id or some text: the empty text is in everything");
     }
     let pipeline = args.pipeline.as_deref().unwrap_or("*");
+    let mut lost = 0;
     for (path, how) in LOST {
         let is_it = |sample: &&Value| has_text(sample, text) && (pipeline == "*" || sample["pipeline"] == pipeline);
         for sample in admin.get(path)?.as_array().into_iter().flatten().filter(is_it) {
             let [of, code, message] =
                 ["pipeline", "code", "message"].map(|field| sample[field].as_str().unwrap_or_default());
             printed(writeln!(io::stdout(), "{}", legible(&format!("{of}: {how}: {code} {message}"))))?;
+            lost += 1;
         }
     }
     let kept = find_among_recent(admin, pipeline, text)?;
@@ -209,7 +211,7 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
         0 => {}
         pending => writeln!(io::stderr(), "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
     }
-    if found.number + kept == 0 {
+    if found.number + kept + lost == 0 {
         let advice = "nothing with it passed: its sender has not sent it, or not here, or it is spelled in another way";
         writeln!(io::stderr(), "{advice}")?;
         return Ok(ExitCode::FAILURE);
@@ -224,7 +226,8 @@ fn find_among_recent(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Resul
     let mut found = Found::default();
     for name in names.filter(|name| pipeline == "*" || *name == pipeline) {
         let encoded = utf8_percent_encode(text, NON_ALPHANUMERIC);
-        let recent = admin.get(&format!("/api/recent?pipeline={name}&text={encoded}"))?;
+        // A pipeline may have gone meanwhile.
+        let Ok(recent) = admin.get(&format!("/api/recent?pipeline={name}&text={encoded}")) else { continue };
         // The oldest first; some of those that were removed are among the others.
         let all = ["items", "removed"].into_iter().flat_map(|list| recent[list].as_array().into_iter().flatten());
         let by_number: BTreeMap<_, _> = all.map(|item| (number(&item["seq"]), item)).collect();

@@ -106,7 +106,7 @@ impl Connections {
         }
     }
 
-    /// When the first certificate ends that the backend showed last, in seconds since the Unix epoch.
+    /// When the certificate ends that the backend showed last, in seconds since the Unix epoch.
     pub(super) fn certificate_ends(&self) -> Option<u64> {
         self.dial.certificate_ends()
     }

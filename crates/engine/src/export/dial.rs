@@ -64,7 +64,7 @@ pub(super) struct Dial {
     proxy: Option<Proxy>,
     /// Pays for what connections collect before they write it.
     buffers: Option<Budget>,
-    /// When the first certificate ends that the backend showed last, in seconds since the Unix epoch; 0 before that.
+    /// When the certificate ends that the backend showed last, in seconds since the Unix epoch; 0 before that.
     certificate_ends: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ impl Dial {
         Self { buffers: Some(budget), ..self }
     }
 
-    /// When the first certificate ends that the backend showed last, in seconds since the Unix epoch.
+    /// When the certificate ends that the backend showed last, in seconds since the Unix epoch.
     pub(super) fn certificate_ends(&self) -> Option<u64> {
         Some(self.certificate_ends.load(Ordering::Relaxed)).filter(|ends| *ends > 0)
     }
@@ -89,8 +89,10 @@ impl Dial {
     fn shown<T>(&self, stream: &MaybeHttpsStream<T>) {
         let MaybeHttpsStream::Https(stream) = stream else { return };
         let (_, session) = stream.inner().get_ref();
-        let ends = session.peer_certificates().into_iter().flatten().filter_map(weir_tls::validity);
-        let ends = ends.map(|(_, end)| end.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()).min();
+        // Those that certify it may be there in several versions, and not all of them count.
+        let own = session.peer_certificates().and_then(|chain| chain.first());
+        let ends = own.and_then(weir_tls::validity);
+        let ends = ends.map(|(_, end)| end.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
         self.certificate_ends.store(ends.unwrap_or_default(), Ordering::Relaxed);
     }
 

@@ -14,7 +14,7 @@ use crate::taps::Mark;
 /// What one pipeline gets of a request.
 pub(super) struct Offer {
     pub(super) pipeline: Arc<Pipeline>,
-    /// The size of its part of the request before its rules, in bytes.
+    /// The size of its part of the request before its rules, in bytes; 0 once that is counted.
     pub(super) arrived_bytes: usize,
     /// The pieces of the request, until there are obligations for them.
     pub(super) pieces: Vec<Piece>,
@@ -44,7 +44,7 @@ impl Offer {
     }
 
     pub(super) fn waits_for_answer(&self) -> bool {
-        self.conversion.is_some() || !self.removed.is_empty()
+        self.conversion.is_some() || !self.removed.is_empty() || self.arrived_bytes > 0
     }
 
     /// It is known what becomes of the obligations. If the request is refused and was delivered here all the same, it
@@ -69,8 +69,9 @@ impl Offer {
     /// The request is answered. What rules removed enters the books once the client has been told OK.
     pub(super) fn answered(&mut self, refused: bool) {
         self.keep_conversion();
+        let bytes = std::mem::take(&mut self.arrived_bytes);
         if !refused {
-            Stats::add(&self.pipeline.stats.accepted_bytes, self.arrived_bytes as u64);
+            Stats::add(&self.pipeline.account.accepted_bytes, bytes as u64);
         }
         let books = &self.pipeline.account.books;
         for removed in self.removed.drain(..).filter(|_| !refused) {

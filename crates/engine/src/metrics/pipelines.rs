@@ -249,7 +249,7 @@ pub(super) const METRICS: [Metric; 23] =
             name: "weir_backend_certificate_end_timestamp_seconds",
             kind: Gauge,
             labels: PIPELINE,
-            help: "When the first of the certificates ends that the backend showed last",
+            help: "When the certificate ends that the backend showed last",
             samples: |snapshot| {
                 Box::new(snapshot.pipelines.iter().filter_map(|pipeline| {
                     Some((of(&pipeline.id, []), pipeline.expiry.certificate_unix_seconds?.into()))

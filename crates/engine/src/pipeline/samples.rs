@@ -18,7 +18,7 @@ const KEPT: usize = 20;
 /// What was given up has one part in so many of the room: there is one a second, and they are much alike.
 const OF_ROOM_FOR_GIVEN_UP: usize = 4;
 /// One pipeline has no use for more room than this.
-pub(crate) const MAX_BYTES: usize = 360 * 1024;
+pub(crate) const MAX_BYTES: usize = 480 * 1024;
 /// One sample has only a part of the room, so that others can stay.
 const OF_ROOM_FOR_ONE: usize = 4;
 /// What is kept of the refused request.
@@ -89,10 +89,9 @@ pub(crate) struct Samples {
 impl Samples {
     /// Keeps a sample, as far as there is room for it.
     pub(crate) fn push(&self, at_ms: u64, (code, message): (&str, &str), items: u64, body: &[u8]) {
-        let room = self.room.load(Ordering::Relaxed);
-        let sample = Sample::new(room, at_ms, code, message, items, body);
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.push_back(Arc::new(sample));
+        let room = self.room.load(Ordering::Relaxed);
+        ring.push_back(Arc::new(Sample::new(room, at_ms, code, message, items, body)));
         fit(&mut ring, room);
     }
 
@@ -103,8 +102,9 @@ impl Samples {
 
     /// Forgets the oldest samples while they are larger than this together.
     pub(crate) fn fit(&self, room: usize) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         self.room.store(room, Ordering::Relaxed);
-        fit(&mut self.ring.lock().unwrap_or_else(PoisonError::into_inner), room);
+        fit(&mut ring, room);
     }
 
     /// All samples, the newest first.

@@ -325,7 +325,8 @@ impl Writer {
             accounts.iter().find(owns)
         };
         let may_lose = |id| account(id).is_some_and(|account| account.may_drop_oldest());
-        let sampling = self.sampling(&accounts);
+        let losing: Vec<_> = accounts.iter().filter(|account| account.may_drop_oldest()).cloned().collect();
+        let sampling = self.sampling(&losing);
         let losses = self.parts.journal.evict_segment(&may_lose);
         sampling.after(DropReason::DiskFull);
         for (id, loss) in &losses {

@@ -62,7 +62,7 @@ pub struct PipelineFigures {
     pub answers: AnswerFigures,
     /// How the backend stands.
     pub backend: BackendFigures,
-    /// How long it can be reached as it is.
+    /// When its certificate and the token for it end.
     pub expiry: Expiry,
     /// The pipeline cannot be set up as it is configured.
     pub setup_failed: bool,
@@ -138,8 +138,8 @@ impl PipelineFigures {
             is_collected_for: route.selection.takes_what_is_collected(),
             books: account.books.figures(),
             backlog: BacklogFigures::of(account, clock),
-            accepted_bytes: load(&stats.accepted_bytes),
-            delivered_bytes: load(&stats.delivered_bytes),
+            accepted_bytes: load(&account.accepted_bytes),
+            delivered_bytes: load(&account.delivered_bytes),
             pending_bytes: pipeline.pending_bytes(),
             oldest_age: pipeline.oldest_age(),
             held_bytes: account.share.held(),

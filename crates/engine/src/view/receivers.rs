@@ -41,7 +41,8 @@ pub struct CollectedFigures {
     pub input: &'static str,
     /// `http` or `file`.
     pub transport: &'static str,
-    /// Items that became safe. Lines that pipelines want in several shapes count for each of these.
+    /// Items that became safe. What pipelines want in several shapes counts for each of them, and what is offered again because
+    /// one pipeline had no room may count again.
     pub items: u64,
 }
 

@@ -44,7 +44,7 @@ fn the_span_of(sample: &serde_json::Value) -> u64 {
     // Requests that came together are one entry.
     let items = sample["items"].as_u64().unwrap();
     assert!(
-        items > 0 && items % SPANS == 0 && sample["message"].as_str().unwrap().contains("backlog-max-bytes"),
+        items > 0 && items.is_multiple_of(SPANS) && sample["message"].as_str().unwrap().contains("backlog-max-bytes"),
         "{sample}"
     );
     let otlp = STANDARD.decode(sample["otlp"].as_str().unwrap()).unwrap();

@@ -23,10 +23,9 @@ use crate::operator::names;
 use crate::operator::object::{kinds, text};
 use crate::watch::Change;
 
-/// Changes of a node's objects have an effect together if they come within this time: hardly any of what comes alone, because
-/// a pod that has just got its address sends at once.
+/// A change of a node's objects waits so long for others. Not longer, because a pod that has just got its address sends at once.
 const GATHER: Duration = Duration::from_millis(5);
-/// The next ones have an effect so much later.
+/// After one has had an effect, the next has none any sooner.
 const LOCAL_PACE: Duration = Duration::from_millis(200);
 /// Of the time, making facts of what was seen may take this part: where there are many pods, some always change.
 const SHARE: u32 = 20;

@@ -254,7 +254,7 @@ struct Backend<'a> {
     message: &'a str,
     lasts_seconds: f64,
     last_refusal: &'a str,
-    /// When the first certificate ends that it showed last.
+    /// When the certificate ends that it showed last.
     certificate_ends_unix_seconds: Option<u64>,
     /// How long the token for it is valid.
     token_lasts_seconds: Option<f64>,

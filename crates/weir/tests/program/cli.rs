@@ -242,7 +242,7 @@ async fn the_options_of_run_stand_under_what_they_are_about() {
         "Agents: scraping and container logs:",
         "Runtime metrics, for MetricPipelines with runtime input:",
         "Security of the OTLP ports:",
-        "Administration: the states of backends at /backends, what they refused at /rejected, containers at /logs, targets at /targets:",
+        "Administration: the states of backends at /backends, what they refused at /rejected, what was given up at /dropped, containers at /logs, targets at /targets:",
         "Logging:",
     ];
     assert_eq!(headings, expected, "{help}");

@@ -117,7 +117,6 @@ impl Delivery {
                 // A backend that takes a request and rejects all of it has taken nothing.
                 if rejected < answered.batch.items().max(1) {
                     self.traffic.takes(answered.number);
-                    Stats::add(&self.parts.stats.delivered_bytes, answered.batch.bytes as u64);
                     self.stands(BackendState::Ok, "", "", Instant::now());
                 } else {
                     // What that costs is in the log as a loss.
@@ -235,6 +234,9 @@ impl Delivery {
     /// What a backend took, in the books.
     fn enter(&mut self, batch: &Batch, rejected: u64, message: &str) {
         let now = Instant::now();
+        if rejected < batch.items().max(1) {
+            Stats::add(&self.account().delivered_bytes, batch.bytes as u64);
+        }
         if rejected > 0 {
             self.parts.stats.backend.refused(PARTIAL_SUCCESS, message);
             return finish_but(&batch.pieces, rejected, message);

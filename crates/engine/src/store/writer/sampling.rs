@@ -16,6 +16,9 @@ use crate::budget::{Budget, OVERHEAD_BYTES};
 /// Samples that are looked for in one second, of all pipelines together.
 const MOST_A_SECOND: usize = 8;
 
+/// No larger entry is read for the sake of a sample.
+const LARGEST_ENTRY: u32 = 1 << 20;
+
 /// How many samples were looked for in this second.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
@@ -43,11 +46,14 @@ impl<'a> Sampling<'a> {
     /// Looks at those of which a sample is due. `budget` pays for what is read.
     pub(super) fn before(budget: &'a Budget, looks: &Looks, now_ms: u64, accounts: &[Arc<Account>]) -> Self {
         let second = now_ms / 1000;
-        let is_due = |account: &Account| account.given_up.is_due(second) && looks.may_look(second);
+        let is_due = |account: &Account| looks.may_look(second) && account.given_up.is_due(second);
         let oldest = |account: &Arc<Account>| {
-            let queue = account.queue.as_ref().filter(|_| is_due(account))?;
+            let queue = account.queue.as_ref().filter(|queue| queue.backlog().entries > 0 && is_due(account))?;
             // What is delivered from here on until it is given up would be taken for lost. That is a moment.
             let entry = queue.journal.oldest(queue.id).filter(|entry| queue.journal.is_owed(queue.id, entry))?;
+            if entry.payload_bytes > LARGEST_ENTRY {
+                return None;
+            }
             Some((Arc::clone(account), entry))
         };
         Self { budget, now_ms, oldest: accounts.iter().filter_map(oldest).collect() }
