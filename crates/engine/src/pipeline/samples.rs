@@ -18,7 +18,7 @@ const KEPT: usize = 20;
 /// What was given up has one part in so many of the room: there is one a second, and they are much alike.
 const OF_ROOM_FOR_GIVEN_UP: usize = 4;
 /// One pipeline has no use for more room than this.
-pub(crate) const MAX_BYTES: usize = 480 * 1024;
+pub(crate) const MAX_BYTES: usize = 360 * 1024;
 /// One sample has only a part of the room, so that others can stay.
 const OF_ROOM_FOR_ONE: usize = 4;
 /// What is kept of the refused request.
