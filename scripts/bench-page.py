@@ -66,6 +66,8 @@ class Weir:
         self.wait()
         start("load", "traces", "--endpoint", f"127.0.0.1:{grpc}", "--rate", args.rate, "--duration", "3600s")
 
+    looks = 0
+
     def wait(self):
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -111,6 +113,7 @@ def page(every_s):
             began = time.monotonic()
             for path in ("/api/now", "/health/pipelines", f"/api/history?since={int(time.time()) - 3}"):
                 weir.ask(path)
+            weir.looks += 1
             time.sleep(max(0, min(until, began + every_s) - time.monotonic()))
 
     return look
@@ -126,11 +129,11 @@ def tap(weir, until):
 
 
 def window(weir, look, seconds):
-    (cpu, spans), began = weir.seen(), time.monotonic()
+    (cpu, spans), began, weir.looks = weir.seen(), time.monotonic(), 0
     look(weir, began + seconds)
     (cpu_after, spans_after), took = weir.seen(), time.monotonic() - began
     cpu, spans = cpu_after - cpu, spans_after - spans
-    return cpu / took, cpu / max(spans, 1) * 1e6, spans / took
+    return cpu / took, cpu / max(spans, 1) * 1e6, spans / took, weir.looks / took
 
 
 def main():
@@ -155,13 +158,13 @@ def main():
         for _ in range(args.rounds):
             for name, look in looks.items():
                 figures[name].append(window(weir, look, args.seconds))
-    print(f"{'':26} {'cores':>7} {'more':>8} {'CPU s / million':>16} {'spans/s':>9}")
-    base = statistics.median(cores for cores, _, _ in figures["nobody looks"])
+    print(f"{'':26} {'cores':>7} {'more':>8} {'CPU s / million':>16} {'spans/s':>9} {'looks/s':>8}")
+    base = statistics.median(cores for cores, *_ in figures["nobody looks"])
     for name, of in figures.items():
         # Each round with itself: what the machine does beside it changes.
         more = statistics.median(one[0] - alone[0] for one, alone in zip(of, figures["nobody looks"]))
-        cores, each, rate = (statistics.median(column) for column in zip(*of))
-        print(f"{name:26} {cores:7.3f} {more:+8.4f} {each:16.2f} {rate:9.0f}")
+        cores, each, rate, seen = (statistics.median(column) for column in zip(*of))
+        print(f"{name:26} {cores:7.3f} {more:+8.4f} {each:16.2f} {rate:9.0f} {seen:8.1f}")
     print(f"nobody looks: {base:.3f} cores in {args.rounds} windows of {args.seconds:g} s")
 
 
