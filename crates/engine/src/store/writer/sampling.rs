@@ -46,7 +46,8 @@ impl<'a> Sampling<'a> {
     /// Looks at those of which a sample is due. `budget` pays for what is read.
     pub(super) fn before(budget: &'a Budget, looks: &Looks, now_ms: u64, accounts: &[Arc<Account>]) -> Self {
         let second = now_ms / 1000;
-        let is_due = |account: &Account| looks.may_look(second) && account.given_up.is_due(second);
+        // In this order: a backlog that is cut back many times a second takes one look of it.
+        let is_due = |account: &Account| account.given_up.is_due(second) && looks.may_look(second);
         let oldest = |account: &Arc<Account>| {
             let queue = account.queue.as_ref().filter(|queue| queue.backlog().entries > 0 && is_due(account))?;
             // What is delivered from here on until it is given up would be taken for lost. That is a moment.
