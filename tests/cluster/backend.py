@@ -1,10 +1,15 @@
-"""A backend of this process: OTLP over gRPC on the address by which pods reach this machine. It keeps what arrives."""
+"""Backends of this process, on the address by which pods reach this machine: OTLP over gRPC, and a server that is sent JSON."""
 
+import itertools
 import random
 import re
 import sys
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +38,7 @@ _SERVICES = {
 
 
 class Backend:
-    """`certificates`: it speaks TLS, and wants a certificate of the same authority from clients."""
+    """Keeps what arrives. `certificates`: it speaks TLS, and wants a certificate of the same authority from clients."""
 
     def __init__(self, address: str, certificates: Certificates | None = None):
         # The share of requests that it refuses, with INVALID_ARGUMENT: 400 over HTTP.
@@ -75,6 +80,44 @@ class _Service:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "refused on purpose")
         self._backend.take(self._signal, request)
         return _ANSWERS[self._signal]()
+
+
+class HttpServer:
+    """Takes requests, as an output of Fluent Bit sends them."""
+
+    def __init__(self, address: str):
+        # The status with which the request of a number is answered.
+        self.answers: Callable[[int], int] = lambda _: 200
+        # Before it takes something.
+        self.pause_s = 0.0
+        self.numbers = itertools.count()
+        self._server = ThreadingHTTPServer((address, 0), partial(_Handler, self))
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, server: HttpServer, *arguments: Any):
+        self._of = server
+        super().__init__(*arguments)
+
+    def do_POST(self) -> None:  # noqa: N802 (the name is the library's)
+        self.rfile.read(int(self.headers["content-length"]))
+        status = self._of.answers(next(self._of.numbers))
+        if status == 200:
+            time.sleep(self._of.pause_s)
+        self.send_response(status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged."""
 
 
 def matches(found: Any, wanted: Any) -> bool:

@@ -1,20 +1,23 @@
 """The status tells of backends that refuse some or all, or close connections, and of their recovery; in how many seconds."""
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from backend import Backend
+from backend import Backend, HttpServer
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, Installation
 from scenarios import GROUP
 
 pytestmark = pytest.mark.nodes
 
-_TOLD_S = 40
+_TOLD_S = 30
 _OVER_S = 60
 _HEALTHY_S = 60
+# Each is a page, and a request to the backend, every second.
+_TARGETS = 15
 _KINDS = {"traces": "TracePipeline", "metrics": "MetricPipeline", "logs": "LogPipeline"}
 
 
@@ -24,15 +27,31 @@ def backend(installation: Installation) -> Iterator[Backend]:
     backend = Backend(cluster.address)
     yield backend
     backend.stop()
+    _clean(cluster)
+
+
+@pytest.fixture
+def server(installation: Installation) -> Iterator[HttpServer]:
+    server = HttpServer(installation.cluster.address)
+    yield server
+    server.stop()
+    _clean(installation.cluster)
+
+
+def _clean(cluster: Cluster) -> None:
     cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
     cluster.kubectl("delete", "pods", "--all", "--namespace=default", "--force", "--grace-period=0")
+    cluster.kubectl("delete", "services", "--namespace=default", "--selector=of=page")
+    _collects_every(cluster, None)
 
 
 def test_what_is_well_stays_healthy_and_what_is_refused_is_told(installation: Installation, backend: Backend) -> None:
-    """Of pushed traces, metrics and logs, and of lines of containers: well, then 30 % refused, then all, then well again."""
+    """Of pushed traces, metrics and logs, of lines of containers and of pages that are scraped: well, then 30 % refused, then
+    all, then well again."""
     cluster = installation.cluster
     parts = {_pushed(installation, backend, signal): "Gateway" for signal in _KINDS}
     parts[_printed(installation, backend)] = "Agent"
+    parts[_scraped(installation, backend)] = "Agent"
     for pipeline in parts:
         _wait_for(cluster, pipeline, "FlowHealthy", 120)
     wait_until(lambda: all(backend.items(signal) for signal in _KINDS), "data flows", 90)
@@ -50,6 +69,35 @@ def test_what_is_well_stays_healthy_and_what_is_refused_is_told(installation: In
         assert reasons["TraceComponentsHealthy"] == f"Gateway{word}TelemetryDataDropped", reasons
     backend.refuses = 0.0
     _all_become(cluster, dict.fromkeys(parts, "FlowHealthy"), _OVER_S)
+
+
+def test_what_was_refused_from_the_start_is_told(installation: Installation, backend: Backend) -> None:
+    backend.refuses = 1.0
+    parts = {_pushed(installation, backend, signal): "Gateway" for signal in _KINDS}
+    parts[_printed(installation, backend)] = "Agent"
+    expected = {pipeline: f"{part}AllTelemetryDataDropped" for pipeline, part in parts.items()}
+    # Pods and images take their time before there is anything to refuse.
+    _all_become(installation.cluster, expected, 120)
+
+
+def test_servers_that_refuse_logs_or_take_them_slowly_are_told(installation: Installation, server: HttpServer) -> None:
+    """As pipelines of Fluent Bit have it: three of ten requests refused, then all; one of fifty taken, and slowly."""
+    cluster, pipeline = installation.cluster, "logpipeline/server"
+    output = {"http": {"host": {"value": cluster.address}, "port": str(server.port), "tls": {"insecure": True}}}
+    cluster.apply(_pipeline("LogPipeline", "server", output, {"runtime": {"namespaces": {"include": ["default"]}}}))
+    _prints(cluster)
+    wait_until(lambda: next(server.numbers) > 10, "data flows", 120)
+    _wait_for(cluster, pipeline, "FlowHealthy", 60)
+    server.answers = lambda number: 400 if number % 10 < 3 else 200
+    _all_become(cluster, {pipeline: "AgentSomeTelemetryDataDropped"}, _TOLD_S)
+    server.answers = lambda _: 400
+    _all_become(cluster, {pipeline: "AgentAllTelemetryDataDropped"}, _TOLD_S)
+    server.answers = lambda _: 200
+    _all_become(cluster, {pipeline: "FlowHealthy"}, _OVER_S)
+    server.answers, server.pause_s = lambda number: 200 if number % 50 == 49 else 429, 3.0
+    _all_become(cluster, {pipeline: "AgentBufferFillingUp"}, _TOLD_S)
+    server.answers, server.pause_s = lambda _: 200, 0.0
+    _all_become(cluster, {pipeline: "FlowHealthy"}, _OVER_S)
 
 
 def test_logs_of_a_server_that_is_away_are_kept(installation: Installation, backend: Backend) -> None:
@@ -79,6 +127,32 @@ def _printed(installation: Installation, backend: Backend) -> str:
     installation.cluster.apply(_pipeline("LogPipeline", "agent-logs", output, inputs))
     _prints(installation.cluster)
     return "logpipeline/agent-logs"
+
+
+def _scraped(installation: Installation, backend: Backend) -> str:
+    """A pod behind many services, each of which is a target."""
+    cluster, output = installation.cluster, {"otlp": {"endpoint": {"value": backend.endpoint}}}
+    write = 'mkdir /tmp/www; for i in $(seq 300); do echo "things{number=\\"$i\\"} $i"; done > /tmp/www/metrics'
+    command = ["sh", "-c", f"{write}; exec httpd -f -p 8080 -h /tmp/www"]
+    page = _pod("page", {"name": "main", "image": "weir.test/busybox:1", "command": command})
+    page["metadata"]["labels"] = {"of": "page"}
+    cluster.apply(page, *(_service(f"page-{number}") for number in range(_TARGETS)))
+    _collects_every(cluster, "1s")
+    inputs = {"otlp": {"enabled": False}, "prometheus": {"enabled": True}}
+    cluster.apply(_pipeline("MetricPipeline", "agent-metrics", output, inputs))
+    return "metricpipeline/agent-metrics"
+
+
+def _service(name: str) -> Object:
+    annotations = {"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "prometheus.io/param_of": name}
+    metadata = {"name": name, "namespace": "default", "labels": {"of": "page"}, "annotations": annotations}
+    spec = {"selector": {"of": "page"}, "ports": [{"name": "http-metrics", "port": 8080}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def _collects_every(cluster: Cluster, interval: str | None) -> None:
+    patch = {"spec": {"metric": {"prometheus": {"collectionInterval": interval}}}}
+    cluster.kubectl("patch", "telemetry/default", f"--namespace={NAMESPACE}", "--type=merge", f"--patch={json.dumps(patch)}")
 
 
 def _prints(cluster: Cluster) -> None:

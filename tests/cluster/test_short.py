@@ -24,7 +24,7 @@ _DEPLOY = _ROOT / "deploy"
 _IMAGE = "registry.example.com/weir:0.1.0"
 _GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
 _SECRET_S = 5.0
-_TOLD_S = 40
+_TOLD_S = 30
 _OVER_S = 60
 # A rate of what happened never, and not each loss has happened here.
 _MAY_BE_EMPTY = {"weir_runtime_lost_data_points_total"}

@@ -10,7 +10,7 @@ use super::layout::Workload;
 use super::picture::{Answer, PodState};
 
 /// What a node said stays true for so many rounds in which it does not answer.
-const ROUNDS: u8 = 3;
+const ROUNDS: u8 = 6;
 
 /// How the data of a pipeline flows, of what clients push and of what agents collect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -231,7 +231,7 @@ mod tests {
             said.flows().contains_key(&shop)
         };
         assert!(take(Some(State::AllDropped), true));
-        assert!(take(None, true) && take(None, true), "a round or two are missed easily");
+        assert!((1..ROUNDS).all(|_| take(None, true)), "some rounds are missed easily");
         assert!(!take(None, true));
         assert!(take(Some(State::AllDropped), true));
         assert!(!take(Some(State::Healthy), true));
@@ -250,8 +250,7 @@ mod tests {
             (answer, silent)
         };
         assert_eq!(round(&["a", "b", "c"], &["a", "b"]), (2, 0), "c has just come");
-        assert_eq!(round(&["a", "b", "c"], &["a"]), (2, 0));
-        assert_eq!(round(&["a", "b", "c"], &["a"]), (2, 0));
+        assert!((1..ROUNDS).all(|_| round(&["a", "b", "c"], &["a"]) == (2, 0)));
         assert_eq!(round(&["a", "b", "c"], &["a"]), (1, 2));
         assert_eq!(round(&["a", "b", "c"], &["a", "b", "c"]), (3, 0));
         // Pods that are replaced: those that come have not been asked, and those that went were well.

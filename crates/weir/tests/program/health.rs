@@ -1,12 +1,13 @@
 //! What `/health/pipelines` says of pipelines whose backends fail in the ways in which backends do: the states that become
 //! `TelemetryFlowHealthy` on a cluster, and that nothing is told of pipelines that are well.
 //!
-//! Looks are twice a second here, ten times as often as usual, so everything is told ten times as fast.
+//! Looks are twice a second here, ten times as often as usual, so everything is told ten times as fast. With LOOK_EVERY=5s
+//! they are as usual, and what is printed are the times of docs/self-monitor.md.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -26,7 +27,8 @@ use crate::fluent_bit::{Node, pod};
 use crate::process::Weir;
 use crate::scraping::{Target, every, scraping};
 
-const LOOKS: [&str; 2] = ["--look-every", "500ms"];
+static LOOKS: LazyLock<[&str; 2]> =
+    LazyLock::new(|| ["--look-every", std::env::var("LOOK_EVERY").map_or("500ms", |every| every.leak())]);
 /// Items in a request, and the pause after each.
 const ITEMS: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -79,13 +81,15 @@ async fn changes(weir: &Weir) -> Vec<Value> {
     serde_json::from_str(&http::get(weir.health, "/health/changes").await.text()).unwrap()
 }
 
+/// Prints how long it took.
 async fn becomes(weir: &Weir, state: &str) -> Value {
-    let mut last = Value::Null;
+    let (mut last, began) = (Value::Null, Instant::now());
     eventually(&format!("it is {state}"), async || {
         last = said(weir).await;
         last["state"] == state
     })
     .await;
+    println!("{}: {state} after {:.1} s", std::thread::current().name().unwrap_or_default(), began.elapsed().as_secs_f64());
     last
 }
 

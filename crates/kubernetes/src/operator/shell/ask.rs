@@ -12,7 +12,7 @@ use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::world::World;
 use crate::lease::Leadership;
@@ -21,8 +21,10 @@ use crate::operator::Options;
 use crate::operator::names::METRICS_PORT;
 use crate::operator::picture::{Answer, PodState};
 
-/// Between two rounds.
-const EVERY: Duration = Duration::from_secs(10);
+/// From one round to the next, unless there are more nodes than can be asked in it.
+const EVERY: Duration = Duration::from_secs(5);
+/// Nodes that are asked in a second at most: with more than 500 of them a round takes longer.
+const A_SECOND: usize = 100;
 /// A node that takes longer has not answered in this round.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
@@ -30,20 +32,22 @@ const AT_ONCE: usize = 64;
 
 /// Asks all nodes in rounds, while this process leads.
 pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, options: Arc<Options>) {
-    let mut ticks = interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut next = Instant::now();
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
+            () = sleep_until(next) => {}
             // Whoever begins to lead has to know at once.
             () = leadership.changed() => {}
         }
+        let begins = Instant::now();
+        next = begins + EVERY;
         // Whoever does not lead may be asked what pods say.
         if !leadership.leads() && options.pending.is_none() {
             continue;
         }
         let pods: Vec<_> =
             world.look(|seen| seen.pods.values().map(|pod| (pod.name.clone(), pod.ip.clone())).collect());
+        next = begins + EVERY.max(Duration::from_secs((pods.len() / A_SECOND) as u64));
         let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip).await?)) });
         let mut answers: BTreeMap<_, _> =
             answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
