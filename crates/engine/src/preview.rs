@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use weir_enrich::{Enricher, Pods};
-use weir_plan::{Pipeline, PipelineId, Plan, Processing, Signal};
+use weir_plan::{Pipeline, PipelineId, Plan, Processing, Section, Signal};
 
 use crate::budget::{Budget, Purse};
 use crate::buffer::Buffer;
@@ -171,7 +171,16 @@ pub(crate) fn reports(pipeline: &Pipeline, rules: &Rules) -> Vec<RuleReport> {
     for (number, (rule, counted)) in processing.filters.iter().zip(&rules.filters).enumerate() {
         add(format!("filter[{number}].conditions"), &rule.conditions, &counted.conditions);
     }
+    let counted = rules.sections.iter().flat_map(|sections| &sections.conditions);
+    for (number, (section, stats)) in processing.sections.iter().zip(counted).enumerate() {
+        reports.push(report(format!("filters[{number}]"), plugin(section), stats));
+    }
     reports
+}
+
+/// What a filter of Fluent Bit is called; the rest of it may be secret.
+fn plugin(section: &Section) -> &str {
+    section.lines.iter().rfind(|line| line.key == "name").map_or("", |line| line.value.reveal())
 }
 
 fn report(field: String, text: &str, stats: &RuleStats) -> RuleReport {

@@ -167,7 +167,7 @@ impl Taps {
     pub fn open(&self, wish: &Wish) -> Result<u64, TapError> {
         let rooms = [self.room(ROOM_BYTES, OF_MEMORY)?, self.room(WORK_BYTES, WORK_OF_MEMORY)?];
         let text = wish.condition.as_deref().unwrap_or_default();
-        let paid = self.pay_for([text].into_iter(), MOST_CONDITION)?;
+        let paid = self.pay_for([text].into_iter(), 0, MOST_CONDITION)?;
         // Nobody else opens one meanwhile. Requests are not kept waiting while a condition is compiled.
         let _alone = lock(&self.shelf.compiles);
         let is_full = |taps: &[Arc<Tap>]| taps.iter().filter(|tap| tap.is_open()).count() >= MOST_TAPS;
@@ -231,9 +231,14 @@ impl Taps {
         Ok(budget.within(most.min(budget.capacity() / of_memory)))
     }
 
-    /// Pays for what these texts may become.
-    fn pay_for<'a>(&self, texts: impl Iterator<Item = &'a str>, most: usize) -> Result<Permit, TapError> {
-        let (mut length, mut bytes) = (0, 0);
+    /// Pays for what these texts may become, and so many patterns beside those of OTTL.
+    fn pay_for<'a>(
+        &self,
+        texts: impl Iterator<Item = &'a str>,
+        patterns: usize,
+        most: usize,
+    ) -> Result<Permit, TapError> {
+        let (mut length, mut bytes) = (0, patterns * PATTERN_BYTES);
         for text in texts {
             // All functions that take patterns have one of these in their names.
             let patterns = text.matches("atch").count() + text.matches("attern").count();

@@ -11,7 +11,8 @@ const SAMPLES = 1000;
 const PER_SECOND = 200;
 const SECONDS = 900;
 
-const HINTS = { conditions: "one OTTL condition a line; a line that begins with a space goes on with the one before", statements: "one OTTL statement a line" };
+const HINTS = { conditions: "one OTTL condition a line; a line that begins with a space goes on with the one before", statements: "one OTTL statement a line", text: "as it is configured: that is not shown here, as it may be secret. What you write is tried instead: a key and a value in each line, such as Name grep" };
+const KINDS = ["transform", "filter", "filters"];
 
 let samples = null;
 let configured = null;
@@ -75,12 +76,13 @@ async function load() {
   }
 }
 
-// `transform[0].statements[1]` and the like, as lists; what is none of them cannot be tried here.
+// `transform[0].statements[1]` and the like, as lists. A filter of Fluent Bit has no text here.
 function listsOf(all) {
-  const lists = { transform: [], filter: [], others: [] };
+  const lists = { transform: [], filter: [], filters: [] };
   for (const { field, text } of all) {
+    if (field.startsWith("filters[")) { lists.filters.push({ text: [], number: lists.filters.length }); continue; }
     const [, kind, index, part] = /(transform|filter)\[(\d+)\]\.(conditions|statements)\[\d+\]$/.exec(field) || [];
-    if (!kind) { lists.others.push(`${field} ${text}`); continue; }
+    if (!kind) continue;
     const rule = (lists[kind][index] ||= { conditions: [], statements: [] });
     rule[part].push(text);
   }
@@ -89,15 +91,13 @@ function listsOf(all) {
 }
 
 function showEditor() {
-  const { transform, filter, others } = configured;
-  $("rules-editor").replaceChildren(...transform.map((rule) => editor("transform", rule)), ...filter.map((rule) => editor("filter", rule)));
-  if (others.length) $("rules-editor").append(element("p", { class: "faint words" }, `These are no part of the preview, and cannot be edited here: ${others.join("; ")}`));
+  $("rules-editor").replaceChildren(...KINDS.flatMap((kind) => configured[kind].map((rule) => editor(kind, rule))));
   name();
 }
 
 function editor(kind, rule) {
-  const fields = kind === "transform" ? ["conditions", "statements"] : ["conditions"];
-  return element("fieldset", { class: "card", "data-kind": kind }, element("legend", {}), ...fields.map((field) => area(field, rule[field])),
+  const fields = { transform: ["conditions", "statements"], filter: ["conditions"], filters: ["text"] }[kind];
+  return element("fieldset", { class: "card", "data-kind": kind, "data-number": rule.number ?? null }, element("legend", {}), ...fields.map((field) => area(field, rule[field])),
     button("Remove", "remove"));
 }
 
@@ -109,16 +109,17 @@ function area(field, all) {
 
 // Transforms come before filters, and each is called as in the object.
 function name() {
-  for (const kind of ["transform", "filter"]) {
+  for (const kind of KINDS) {
     editors(kind).forEach((fieldset, index) => { fieldset.firstChild.textContent = `${kind}[${index}]`; });
   }
 }
 
 const editors = (kind) => [...$("rules-editor").querySelectorAll(`[data-kind=${kind}]`)];
 
-function add(kind) {
-  const made = editor(kind, { conditions: [], statements: [] });
-  const before = kind === "transform" ? editors("filter")[0] : $("rules-editor").querySelector(":scope > p");
+function add(of) {
+  const kind = of === "filter" && configured?.filters.length ? "filters" : of;
+  const made = editor(kind, { conditions: [], statements: [], text: [] });
+  const before = kind === "transform" ? editors("filter")[0] : null;
   $("rules-editor").insertBefore(made, before || null);
   name();
   made.querySelector("textarea").focus();
@@ -133,6 +134,13 @@ function remove(event) {
 function written(kind) {
   const rulesIn = (area) => area.value.split(/\n(?!\s)/).map((line) => line.trim()).filter(Boolean);
   return editors(kind).map((fieldset) => Object.fromEntries([...fieldset.querySelectorAll("textarea")].map((of) => [of.dataset.field, rulesIn(of)])));
+}
+
+// Those that nobody has written anew are used as they are.
+function writtenFilters() {
+  if (!configured?.filters.length) return undefined;
+  const one = (fieldset) => fieldset.querySelector("textarea").value.trim() || (fieldset.dataset.number ? Number(fieldset.dataset.number) : null);
+  return editors("filters").map(one).filter((filter) => filter !== null);
 }
 
 async function collect() {
@@ -162,7 +170,7 @@ async function preview() {
   try {
     // Without a tap they are tried on recent items.
     const tap = samples?.state === "open" ? samples.id : undefined;
-    showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap, transform: written("transform"), filter: written("filter") } }));
+    showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap, transform: written("transform"), filter: written("filter"), filters: writtenFilters() } }));
   } catch (error) {
     trouble(error.message);
   }

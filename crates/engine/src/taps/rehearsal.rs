@@ -41,7 +41,10 @@ impl Taps {
         let processing = Processing { temporality: Temporality::default(), ..pipeline.processing.clone() };
         let transforms = processing.transforms.iter().flat_map(|rule| rule.conditions.iter().chain(&rule.statements));
         let texts = transforms.chain(processing.filters.iter().flat_map(|rule| &rule.conditions));
-        let _paid = self.pay_for(texts.map(String::as_str), MOST_RULES)?;
+        let lines = || processing.sections.iter().flat_map(|section| &section.lines);
+        let texts = texts.map(String::as_str).chain(lines().map(|line| line.value.reveal()));
+        // Each line of a filter of Fluent Bit may have one.
+        let _paid = self.pay_for(texts, lines().count(), MOST_RULES)?;
         let pipeline = Pipeline { processing, ..pipeline.clone() };
         let rules =
             Rules::compile(&pipeline, Memory { before: None, bytes: 0 }, &|| None, 0).map_err(TapError::Wrong)?;

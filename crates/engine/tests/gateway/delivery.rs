@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use weir_engine::Settings;
 use weir_plan::{Compression, Header, Output, Pipeline, Protocol, Secret, Signal, Tls};
@@ -12,7 +12,7 @@ use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::OK;
 use weir_testkit::sink::{DOWN, arrived, closed_port, faults, sink};
 use weir_testkit::tls::Authority;
-use weir_testkit::{eventually, payload};
+use weir_testkit::{eventually, http, payload};
 
 use crate::support::{Gateway, on_disk, output, pipeline, settings};
 
@@ -295,6 +295,11 @@ async fn a_partial_success_counts_what_was_rejected() {
         let books = gateway.books("backend");
         assert_eq!((books.delivered, books.rejected["partial_success"]), (7, 3), "{protocol:?}");
         assert_eq!(backend.captured().len(), 1, "{protocol:?}: a partial success is never sent again");
+        let page = http::get(gateway.at.admin, "/rejected").await;
+        let samples: Value = serde_json::from_slice(&page.body).unwrap();
+        assert_eq!((&samples[0]["code"], &samples[0]["items"]), (&json!("partial_success"), &json!(3)), "{samples}");
+        let message = samples[0]["message"].as_str().unwrap();
+        assert!(message.starts_with("3 of 10 items of this request, without a word which"), "{message}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `/api/preview`: what other rules would make of recent items, or of what a tap has caught, without using them.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize, Serializer};
@@ -9,13 +10,16 @@ use weir_engine::RuleReport;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::taps::{Caught, Rehearsal, Taps};
-use weir_plan::{Filter, Pipeline, PipelineId, Processing, Signal, Transform};
+use weir_plan::{Body, Filter, Pipeline, PipelineId, Processing, Section, Signal, Transform};
+use weir_resources::{Diagnostic, Options, Report, Severity, Source};
 
 use super::json::{Refusal, document, show};
 use super::recent::RecentPage;
 use super::taps::TapsPage;
 use crate::page::Configurations;
 use crate::yaml;
+
+const API_VERSION: &str = "telemetry.kyma-project.io/v1beta1";
 
 /// See the module.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ struct Changed {
     transform: Vec<TransformRule>,
     #[serde(default)]
     filter: Vec<FilterRule>,
+    /// Filters of Fluent Bit. All are those of the pipeline if there is no list.
+    filters: Option<Vec<FluentBitFilter>>,
     #[serde(default = "super::json::yes")]
     redact: bool,
 }
@@ -57,17 +63,27 @@ struct FilterRule {
     conditions: Vec<String>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum FluentBitFilter {
+    /// That of the pipeline with this number.
+    Deployed(usize),
+    /// As it is written.
+    Written(String),
+}
+
 impl RehearsalPage {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let changed: Changed = serde_json::from_slice(asked.body)
             .map_err(|error| Refusal::wrong(format!("cannot read the rules: {error}")))?;
         let named = self.configurations.pipeline(&changed.pipeline)?;
         let items = self.items(&changed, &named.id, asked)?;
-        let pipeline = Pipeline { processing: changed.processing(), ..named };
+        let processing = changed.processing(&named)?;
+        let pipeline = Pipeline { processing, ..named };
         let rehearsal = self.taps.rehearse(&pipeline, &items)?;
         // What a tap hides is hidden when rules are tried on it.
         let redacts = changed.redact || changed.tap.is_some_and(|tap| self.opened.redacts(tap));
-        Ok(show(body, &answer(&pipeline, &rehearsal, redacts)))
+        Ok(show(body, &answer(&pipeline, &rehearsal, redacts, changed.filters.as_deref())))
     }
 
     fn items(&self, changed: &Changed, id: &PipelineId, asked: &Asked<'_>) -> Result<Vec<Arc<Caught>>, Refusal> {
@@ -95,18 +111,60 @@ impl Page for RehearsalPage {
 }
 
 impl Changed {
-    fn processing(&self) -> Processing {
+    fn processing(&self, named: &Pipeline) -> Result<Processing, Refusal> {
         let transform = |rule: &TransformRule| Transform {
             conditions: rule.conditions.clone(),
             statements: rule.statements.clone(),
         };
         let filter = |rule: &FilterRule| Filter { conditions: rule.conditions.clone() };
-        Processing {
+        Ok(Processing {
             transforms: self.transform.iter().map(transform).collect(),
             filters: self.filter.iter().map(filter).collect(),
+            sections: self.sections(named)?,
             ..Processing::default()
-        }
+        })
     }
+
+    /// Filters of Fluent Bit. Those of the pipeline are used as they are: what is in them may be secret, and is not shown.
+    fn sections(&self, named: &Pipeline) -> Result<Vec<Section>, Refusal> {
+        let deployed = &named.processing.sections;
+        let Some(written) = &self.filters else { return Ok(deployed.clone()) };
+        if !written.is_empty() && !matches!(named.output.body, Body::FluentBit(_)) {
+            return Err(Refusal::wrong(format!("{} does not send records of Fluent Bit: it has no `filters`", named.id)));
+        }
+        let section = |(number, filter): (usize, &FluentBitFilter)| match filter {
+            FluentBitFilter::Written(text) => {
+                section(text).map_err(|wrong| Refusal::wrong(format!("filters[{number}]: {wrong}")))
+            }
+            FluentBitFilter::Deployed(which) => {
+                let none = || Refusal::wrong(format!("filters[{number}]: {} has no filters[{which}]", named.id));
+                deployed.get(*which).cloned().ok_or_else(none)
+            }
+        };
+        written.iter().enumerate().map(section).collect()
+    }
+}
+
+/// A filter of Fluent Bit, read as one of a pipeline is read.
+fn section(text: &str) -> Result<Section, String> {
+    let document = json!({
+        "apiVersion": API_VERSION, "kind": "LogPipeline", "metadata": {"name": "preview"},
+        "spec": {"output": {"custom": "Name null"}, "filters": [{"custom": text}]},
+    });
+    let source = Source { name: "preview".to_owned(), text: document.to_string() };
+    let loaded = weir_resources::load(&[source], &Options::at(SystemTime::now()));
+    let pipelines = loaded.map_err(|report| errors(&report))?.plan.pipelines;
+    let section = pipelines.into_iter().flat_map(|pipeline| pipeline.processing.sections).next();
+    section.ok_or_else(|| "it is empty".to_owned())
+}
+
+fn errors(report: &Report) -> String {
+    let errors = report.diagnostics.iter().filter(|of| of.severity == Severity::Error);
+    let said = |of: &Diagnostic| match of.expected.as_str() {
+        "" => of.message.clone(),
+        expected => format!("{}; expected {expected}", of.message),
+    };
+    errors.map(said).collect::<Vec<_>>().join("; ")
 }
 
 #[derive(Serialize)]
@@ -127,7 +185,12 @@ struct Changes<'a> {
     redacts: bool,
 }
 
-fn answer<'a>(pipeline: &Pipeline, rehearsal: &'a Rehearsal, redacts: bool) -> Answer<'a> {
+fn answer<'a>(
+    pipeline: &Pipeline,
+    rehearsal: &'a Rehearsal,
+    redacts: bool,
+    filters: Option<&[FluentBitFilter]>,
+) -> Answer<'a> {
     let Rehearsal { kept, removed, rules, .. } = rehearsal;
     Answer {
         samples: kept + removed,
@@ -136,7 +199,7 @@ fn answer<'a>(pipeline: &Pipeline, rehearsal: &'a Rehearsal, redacts: bool) -> A
         failed: rules.iter().map(|rule| rule.errors).sum(),
         rules: rules.iter().map(rule).collect(),
         changed: Changes { signal: pipeline.id.signal, rehearsal, redacts },
-        yaml: yaml::documents(&[object(pipeline)]),
+        yaml: yaml::documents(&[object(pipeline, filters)]),
     }
 }
 
@@ -156,14 +219,14 @@ fn rule(report: &RuleReport) -> Value {
     })
 }
 
-/// The part of the object that was changed.
-fn object(pipeline: &Pipeline) -> Value {
+/// The part of the object that was changed. Of `filters` of Fluent Bit it has those that were written.
+fn object(pipeline: &Pipeline, filters: Option<&[FluentBitFilter]>) -> Value {
     let kind = match pipeline.id.signal {
         Signal::Traces => "TracePipeline",
         Signal::Metrics => "MetricPipeline",
         Signal::Logs => "LogPipeline",
     };
-    let Processing { transforms, filters, .. } = &pipeline.processing;
+    let Processing { transforms, filters: conditions, .. } = &pipeline.processing;
     let transforms: Vec<_> = transforms
         .iter()
         .map(|Transform { conditions, statements }| match conditions.is_empty() {
@@ -171,9 +234,16 @@ fn object(pipeline: &Pipeline) -> Value {
             false => json!({"conditions": conditions, "statements": statements}),
         })
         .collect();
-    let filters: Vec<_> = filters.iter().map(|filter| json!({"conditions": filter.conditions})).collect();
+    let conditions: Vec<_> = conditions.iter().map(|filter| json!({"conditions": filter.conditions})).collect();
+    let mut spec = json!({"transform": transforms, "filter": conditions});
+    if let Some(filters) = filters {
+        let filter = |filter: &FluentBitFilter| match filter {
+            FluentBitFilter::Written(text) => json!({"custom": text}),
+            FluentBitFilter::Deployed(number) => json!({"custom": format!("(filters[{number}] as it is)")}),
+        };
+        spec = json!({"filters": filters.iter().map(filter).collect::<Vec<_>>()});
+    }
     json!({
-        "apiVersion": "telemetry.kyma-project.io/v1beta1", "kind": kind, "metadata": {"name": pipeline.id.name},
-        "spec": {"transform": transforms, "filter": filters},
+        "apiVersion": API_VERSION, "kind": kind, "metadata": {"name": pipeline.id.name}, "spec": spec,
     })
 }

@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use weir_plan::Signal;
 use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
+use weir_testkit::manifests::with_spec;
 use weir_testkit::sink::sink;
 use weir_testkit::{eventually, in_time, payload};
 
+use crate::fluent_bit::{Node, pod};
 use crate::process::{BESIDE, Weir, command, manifest};
 
 /// Removes the spans 2 and 4.
@@ -257,6 +260,36 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
     send(&weir, 2, 1).await;
     eventually("it is seen", async || read(port, tap).await["matched"] == 11).await;
     assert!(caught(&read(port, tap).await).iter().all(|(_, way)| way != "removed"), "nothing was deployed");
+}
+
+/// Those of a pipeline apply unless others are written; what these are is not shown.
+#[tokio::test]
+async fn filters_of_fluent_bit_are_tried() {
+    let (node, server) = (Node::new(), Backend::start().await);
+    let http = json!({
+        "host": {"value": server.address.ip().to_string()}, "port": server.address.port().to_string(),
+        "tls": {"insecure": true},
+    });
+    let spec = json!({"filters": [{"custom": "Name grep\nExclude log drop"}], "output": {"http": http}});
+    let manifests = with_spec(Signal::Logs, "text", &spec) + &pod();
+    let weir = Weir::start(&manifests, &["--pod-logs", node.pods()]).await;
+    let port = admin(&weir);
+    node.writes(&["keep this", "drop this"]);
+    eventually("both have passed", async || get(port, "/api/recent?pipeline=logs/text").await.1["count"] == 2).await;
+    for (filters, removed) in [(Value::Null, 1), (json!([0, "Name grep\nExclude log keep"]), 2), (json!([]), 0)] {
+        let (status, answer) = post(port, "/api/preview", &json!({"pipeline": "logs/text", "filters": filters})).await;
+        assert_eq!((status, &answer["samples"], &answer["removed"]), (200, &json!(2), &json!(removed)), "{answer}");
+        let yaml = answer["yaml"].as_str().unwrap();
+        assert_eq!(yaml.contains("Exclude log keep"), removed == 2, "{yaml}");
+        assert!(!answer.to_string().contains("Exclude log drop"), "{answer}");
+    }
+    for (pipeline, filters, words) in [
+        ("logs/text", json!(["Name nothing"]), "filters[0]: custom filter plugin 'nothing' is not supported"),
+        ("logs/text", json!([3]), "logs/text has no filters[3]"),
+    ] {
+        let (status, answer) = post(port, "/api/preview", &json!({"pipeline": pipeline, "filters": filters})).await;
+        assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
 }
 
 fn names(items: &Value) -> Vec<(String, String)> {

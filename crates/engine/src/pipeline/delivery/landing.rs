@@ -123,6 +123,7 @@ impl Delivery {
                     let now = Instant::now();
                     self.parts.stats.backend.becomes(BackendState::Refused, PARTIAL_SUCCESS, &message, now);
                 }
+                self.sample_of_partial_success(&answered, rejected, &message);
                 self.delivered(&answered.batch, rejected, &message);
             }
             Outcome::Retry { kind, hint, message } => {

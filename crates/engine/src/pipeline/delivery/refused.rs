@@ -14,7 +14,7 @@ use super::super::isolation::{Evidence, Step};
 use super::super::parked::Batch;
 use super::landing::{Answered, finish};
 use super::{Delivery, Parts};
-use crate::books::Fate;
+use crate::books::{Fate, PARTIAL_SUCCESS};
 use crate::export::{About, BackendRefusal, RetryKind, TOO_LARGE};
 use crate::obligation::{Obligation, Piece};
 
@@ -218,6 +218,16 @@ impl Delivery {
         let at_ms = self.parts.clock.now_ms();
         let body = body.map(AsRef::as_ref).unwrap_or_default();
         self.parts.stats.samples.push(at_ms, (code, message), items, body);
+    }
+
+    /// Keeps a request of which the backend took all but so many items, without a word which, once a second.
+    pub(super) fn sample_of_partial_success(&self, answered: &Answered, rejected: u64, message: &str) {
+        let second = self.parts.clock.now_ms() / 1000;
+        if rejected > 0 && self.parts.stats.samples.is_due(second) {
+            let of = answered.batch.items();
+            let message = format!("{rejected} of {of} items of this request, without a word which: {message}");
+            self.sample(PARTIAL_SUCCESS, message.trim_end_matches(": "), rejected, answered.bodies.first());
+        }
     }
 }
 
