@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness import monitoring
-from harness.faults import Fleet
+from harness.api_server import ApiServer, write_kubeconfig
+from harness.faults import Fleet, start_operator
 from harness.monitoring import DASHBOARDS, RULES, Query
 from harness.process import Lab, free_port
 from harness.prometheus import Prometheus, binary
@@ -49,6 +50,7 @@ TROUBLES = {
     "WeirBackendRefuses": {"unauthorized"},
     "WeirBackendFails": {"some-failed"},
     "WeirDataLate": {"one-sided"},
+    "WeirDataExpires": {"unauthorized"},
     "WeirBacklogNearlyFull": {"full", "memory", "no-room"},
     "WeirBacklogFullSoon": {"filling"},
     "WeirPipelineNotSetUp": {"untrusted"},
@@ -63,12 +65,17 @@ TROUBLES = {
     "WeirDataWithoutPipeline": {"damaged"},
     "WeirContainerLogsLost": {"no-room"},
     "WeirContainerLogsStuck": {"late"},
+    "WeirContainersWithoutMemory": {"crowd"},
     "WeirContainerLogsLate": {"late"},
     "WeirScrapeTargetsDown": {"static"},
     "WeirScrapesLost": {"no-room"},
+    "WeirRuntimeMetricsLost": {"no-room"},
     "WeirOperatorDoesNotLead": set(),
     "WeirNobodySpeaksForCluster": set(),
 }
+
+# Of one that leads; another Prometheus sees it.
+OF_OPERATORS = {"WeirOperatorCannotWrite", "WeirNodesSilent"}
 
 # As published, word for word. Those of agents have other services; here all are the same process.
 KPIS = [
@@ -191,7 +198,7 @@ def test_each_name_is_documented() -> None:
 def test_each_alert_is_tested_and_explained() -> None:
     alerts = {rule["alert"] for rule in monitoring.alerts()}
     by_promtool = set(re.findall(r"Weir[A-Z]\w+", PROMTOOL_TESTS.read_text()))
-    assert alerts == set(TROUBLES) | {"WeirAbsent"} | by_promtool
+    assert alerts == set(TROUBLES) | {"WeirAbsent"} | OF_OPERATORS | by_promtool
     explained = re.findall(r"^\| `(Weir\w+)`", (RULES.parent / "README.md").read_text(), re.MULTILINE)
     assert explained == [rule["alert"] for rule in monitoring.alerts()], (
         "the table of README.md, in the order of the rules"
@@ -279,6 +286,21 @@ def test_that_nothing_is_scraped_is_noticed(scene: Scene) -> None:
     prometheus = Prometheus(scene.lab, f"127.0.0.1:{free_port()}", "nobody", rules=scene.rules)
     firing = lambda: prometheus.query('ALERTS{alertname="WeirAbsent", alertstate="firing"}')
     prometheus.process.wait_for(firing, "has WeirAbsent")
+
+
+def test_that_an_operator_may_not_write_and_nodes_are_silent_is_noticed(scene: Scene, weir_binary: Path) -> None:
+    server = ApiServer()
+    try:
+        kubeconfig = write_kubeconfig(scene.lab.directory / "refusing.json", server.url)
+        operator = start_operator(scene.lab, weir_binary, kubeconfig)
+        prometheus = Prometheus(scene.lab, operator, "operator", rules=scene.rules)
+        prometheus.process.wait_for(lambda: fired(prometheus) >= OF_OPERATORS, f"has {OF_OPERATORS}", 60)
+    finally:
+        server.close()
+
+
+def fired(prometheus: Prometheus) -> set[str]:
+    return {it["metric"]["alertname"] for it in prometheus.query('last_over_time(ALERTS{alertstate="firing"}[10m])')}
 
 
 def test_queries_answer_in_trouble(scene: Scene) -> None:

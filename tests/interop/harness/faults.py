@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 
+from .api_server import write_kubeconfig
 from .http_backend import HttpBackend
 from .process import Lab, Process, free_port
 from .weir import ANY_PORTS, Document, Sink, Weir, pipeline, ready_line
@@ -20,8 +21,10 @@ _TELEMETRY: Document = {
     "apiVersion": "operator.kyma-project.io/v1beta1",
     "kind": "Telemetry",
     "metadata": {"name": "default"},
-    "spec": {"metric": {"prometheus": {"collectionInterval": "1s"}}},
+    "spec": {"metric": {"prometheus": {"collectionInterval": "1s"}, "runtime": {"collectionInterval": "1s"}}},
 }
+# More than a process with little memory can read.
+_CROWD = 2_000
 # The attribute `load.drop` with the value "1", as protobuf.
 _MARK = b"load.drop\x12\x03\x0a\x011"
 _SMALL_MEMORY = ("--memory", "32MiB", "--max-request-size", "4MiB")
@@ -107,6 +110,7 @@ class Fleet:
         self._start_ill_backends()
         self._start_other_side()
         self._start_full()
+        self._start_crowded()
         self._start_without_disk()
         self._start_damaged()
         self._start_ended()
@@ -147,12 +151,25 @@ class Fleet:
         )
         closed = [f"http://127.0.0.1:{free_port()}/metrics" for _ in range(3)]
         _scrapes(metrics, [*self._targets(3), *closed])
+        metrics["spec"]["input"]["runtime"] = {"enabled": True}
         for document in (logs, late):
             document["spec"]["input"] = {"runtime": {"enabled": True}}
         flags = ("--pod-logs", str(self._pods(2_000, rotate_size="200kB")), "--max-removed-logs", "100kB")
-        weir = self._start("no-room", metrics, logs, _TELEMETRY, flags=flags)
+        deployments = [_deployment(f"deployment-{number}") for number in range(300)]
+        weir = self._start("no-room", metrics, logs, _TELEMETRY, *deployments, flags=flags)
         self._push("logs", weir, 200)
         self._start("late", late, flags=("--pod-logs", str(self._pods(2_000))))
+
+    def _start_crowded(self) -> None:
+        """A process with more containers than it has memory for."""
+        pods = self.lab.directory / "pods-of-crowd"
+        for number in range(_CROWD):
+            container = pods / f"default_pod-{number // 100}_uid-{number // 100}" / f"container-{number}"
+            container.mkdir(parents=True)
+            (container / "0.log").write_text("2026-11-23T12:00:00.123456789Z stdout F a line\n")
+        document = pipeline("logs", "crowd", self._sink())
+        document["spec"]["input"] = {"runtime": {"enabled": True}}
+        self._start("crowd", document, flags=("--pod-logs", str(pods), *_SMALL_MEMORY))
 
     def _start_without_disk(self) -> None:
         """Processes that have to keep everything in memory, or must not write large files."""
@@ -198,12 +215,8 @@ class Fleet:
 
     def _start_without_cluster(self) -> None:
         """An operator and a node whose API server is away. The node has the configuration of an earlier process."""
-        kubeconfig = self._kubeconfig_of_nobody()
-        metrics, health = free_port(), free_port()
-        operator = [self.binary, "operator", "--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1"]
-        operator += ["--listen", "127.0.0.1", "--metrics-port", str(metrics), "--health-port", str(health)]
-        self.lab.start("operator", operator)
-        self._beside["operator"] = f"127.0.0.1:{metrics}"
+        kubeconfig = write_kubeconfig(self.lab.directory / "kubeconfig.json", f"http://127.0.0.1:{free_port()}")
+        self._beside["operator"] = start_operator(self.lab, self.binary, kubeconfig)
         data = self.lab.directory / "data-node"
         _save_configuration(data, pipeline("metrics", "of-node", self._sink()))
         node = [self.binary, "node", "--kubeconfig", kubeconfig, "--node-name", "node", "--data-dir", data]
@@ -211,15 +224,13 @@ class Fleet:
         ready = process.wait_for(lambda: ready_line(process, "ready"), "is ready")
         self._beside["node"] = ready["metrics"]
 
-    def _kubeconfig_of_nobody(self) -> Path:
-        path = self.lab.directory / "kubeconfig.json"
-        lists = {
-            "clusters": [{"name": "gone", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}],
-            "users": [{"name": "nobody", "user": {}}],
-            "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "nobody"}}],
-        }
-        path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "gone", **lists}))
-        return path
+
+def start_operator(lab: Lab, binary: Path, kubeconfig: Path) -> str:
+    """Returns the address of its metrics."""
+    metrics, health = free_port(), free_port()
+    arguments = ["--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1", "--listen", "127.0.0.1"]
+    lab.start("operator", [binary, "operator", *arguments, "--metrics-port", str(metrics), "--health-port", str(health)])
+    return f"127.0.0.1:{metrics}"
 
 
 def _save_configuration(data: Path, *documents: Document) -> None:
@@ -229,6 +240,17 @@ def _save_configuration(data: Path, *documents: Document) -> None:
     (data / "state").mkdir(parents=True)
     saved = {"revision": "before", "settings": {}, "packed": packed}
     (data / "state" / "configuration").write_text(json.dumps(saved))
+
+
+def _deployment(name: str) -> Document:
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {"replicas": 2},
+        "status": {"availableReplicas": 1},
+    }
 
 
 def _fluent_bit(name: str, endpoint: str) -> Document:

@@ -138,7 +138,7 @@ def recorded() -> set[str]:
 
 
 # What takes minutes there takes seconds here, in ranges, in `for`, and in thresholds, which stand as `15 * 60`. A name
-# of a recording rule keeps its `10m`.
+# of a recording rule keeps its `10m`. Of tens of hours nobody can wait for a sixtieth, so these become seconds, too.
 _SCALE = 60
 _UNITS = {"m": 60, "h": 3600}
 
@@ -159,6 +159,7 @@ def write_scaled_rules(path: Path) -> Path:
 
 def _scaled(text: str) -> str:
     text = re.sub(r"\[(\d+[mh])\]", lambda found: f"[{_seconds(found[1])}]", text)
+    text = re.sub(r"\b(\d\d) \* 3600\b", r"\1", text)
     return re.sub(r"\* (60|3600)\b", lambda found: f"* {int(found[1]) // _SCALE}", text)
 
 
