@@ -15,6 +15,7 @@ use crate::obligation::Leftover;
 use crate::pipeline::Samples;
 use crate::request_size::RequestSize;
 use crate::share::Share;
+use crate::taps::Followed;
 
 /// From this fullness of the backlog on, clients are slowed down as much as they ever are.
 const FULL_PRESSURE: f64 = 0.5;
@@ -41,6 +42,8 @@ pub(crate) struct Account {
     pub(crate) delivered_bytes: AtomicU64,
     /// Samples of what was given up on the disk.
     pub(crate) given_up: Samples,
+    /// Entries of the queue in which somebody has seen an item.
+    pub(crate) followed: Followed,
     /// Parts of entries that a pipeline left behind.
     leftovers: Mutex<Vec<Leftover>>,
     /// Since when it has no pipeline: process time, see [`Account::orphan`].
@@ -118,6 +121,7 @@ impl Account {
             accepted_bytes: AtomicU64::new(0),
             delivered_bytes: AtomicU64::new(0),
             given_up: Samples::default(),
+            followed: Followed::default(),
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
@@ -282,6 +286,8 @@ impl Account {
     pub(crate) fn lost(&self, items: u64, reason: DropReason) {
         if items > 0 {
             self.books.finish_kept(items, &Fate::Dropped(reason));
+            let is_owed = |queue: &JournalQueue, entry: &Entry| queue.journal.is_owed(queue.id, entry);
+            self.followed.given_up(|entry| self.queue.as_ref().is_some_and(|queue| is_owed(queue, entry)));
         }
     }
 }

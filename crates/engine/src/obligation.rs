@@ -317,6 +317,7 @@ impl Obligation {
                 account.books.finish_kept(self.items, fate);
             }
             Phase::Stored(stored) => {
+                stored.tell(account, Way::of(fate));
                 if !stored.finished(account, self.items) {
                     return false;
                 }

@@ -8,6 +8,7 @@
 //! counted. What is kept is paid for from the memory budget, and makes room for what comes.
 
 mod caught;
+mod followed;
 mod inbox;
 mod mark;
 mod recent;
@@ -28,6 +29,7 @@ use crate::rules::{Processed, Rules};
 
 pub use caught::{Caught, RemovedBy};
 use inbox::Passed;
+pub(crate) use followed::Followed;
 pub(crate) use mark::Mark;
 pub use mark::Way;
 pub use recent::RecentItems;

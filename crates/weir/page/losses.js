@@ -119,7 +119,7 @@ const LOSSES = [
     head: "Since", number: true, of: (row) => row.first_unix_seconds,
     cell: (row) => (row.first_unix_seconds ? [day(row.first_unix_seconds * 1000), element("div", { class: "faint" }, `last ${ago(row.last_unix_seconds)}`)] : ""),
   },
-  { head: "Look", of: () => "", cell: (row) => (row.only ? [row.only === "stored" ? "" : button("Recent items", "recent", { "data-only": row.only }), " ", button(TAPS[row.only], "tap", { "data-only": row.only })] : faint("there are none")) },
+  { head: "Look", of: () => "", cell: (row) => (row.only ? [button("Recent items", "recent", { "data-only": row.way }), " ", button(TAPS[row.only], "tap", { "data-only": row.only })] : faint("there are none")) },
 ];
 
 const SAMPLES = [

@@ -55,7 +55,12 @@ impl<'a> Purse<'a> {
 
     /// Makes a part of a request that keeps no other part of it alive.
     pub(crate) fn copy(&self, part: &Part<'_>) -> Result<Bytes, Shortage> {
-        let permit = self.take(part.length())?;
+        self.copy_and(part, 0)
+    }
+
+    /// The same, and pays for so much beside it, for as long as it is there.
+    pub(crate) fn copy_and(&self, part: &Part<'_>, beside: usize) -> Result<Bytes, Shortage> {
+        let permit = self.take(part.length() + beside)?;
         Ok(super::charge(part.make().into(), permit))
     }
 

@@ -92,19 +92,27 @@ impl Obligation {
     }
 
     /// The piece is on disk, with others in one entry of the queue. From now on only the queue remembers it.
-    pub(crate) fn secure_in_queue(&self) {
+    pub(crate) fn secure_in_queue(&self, entry: &Entry) {
         let mut phase = self.lock();
         match &*phase {
             Phase::Storing => {
                 *phase = Phase::Done;
                 self.account.books.keep(self.items);
-                self.tell(Way::Stored);
+                self.tell_stored(entry);
                 drop(phase);
                 self.answered();
             }
             // Its client did not wait for that. The entry can no longer be told from others.
             Phase::Withdrawn => self.account.books.keep_withdrawn(self.items),
             _ => self.account.books.lose_track("an obligation left while it was being written"),
+        }
+    }
+
+    /// What becomes of the entry is what becomes of the piece.
+    fn tell_stored(&self, entry: &Entry) {
+        if let Some(mark) = &self.mark {
+            mark.set(Way::Stored);
+            self.account.followed.keep(*entry, mark);
         }
     }
 
@@ -120,7 +128,7 @@ impl Obligation {
             Phase::Waiting { .. } => {
                 *phase = Phase::Stored(stored.clone());
                 self.account.books.keep(self.items);
-                self.tell(Way::Stored);
+                self.tell_stored(&stored.entry());
                 drop(phase);
                 self.answered();
             }

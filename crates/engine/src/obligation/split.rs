@@ -21,6 +21,7 @@ impl Obligation {
                 vec![self.held_child(first), self.held_child(second)]
             }
             Phase::Stored(stored) if stored.is_owed(&self.account) => {
+                stored.tell(&self.account, Way::Split);
                 let parts = stored.split().into_iter().zip([first, second]);
                 let child = |(stored, Piece { body, items }): (Stored, Piece)| {
                     Self::make((items, body.len()), self.since, None, &self.account, Phase::Stored(stored))

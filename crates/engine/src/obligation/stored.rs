@@ -13,6 +13,7 @@ use weir_plan::Signal;
 
 use crate::account::Account;
 use crate::store::log_damage;
+use crate::taps::Way;
 
 /// No more halvings than this are needed: each halves the items, and an entry has fewer than 2^32 of them.
 const MAX_HALVINGS: u8 = 63;
@@ -102,6 +103,13 @@ impl Stored {
         let last = self.lease.parts.fetch_sub(1, Ordering::AcqRel) == 1;
         let completed = last && queue.journal.complete(queue.id, entry);
         if self.is_whole() { completed } else { owed }
+    }
+
+    /// This becomes of it. Whoever looks at an item in an entry that is sent in parts has been told that much.
+    pub(super) fn tell(&self, account: &Account, way: Way) {
+        if self.is_whole() {
+            account.followed.tell(&self.lease.entry, way);
+        }
     }
 
     /// Gives it back to the queue, after everything else. False for a part: the queue hands out whole entries only.

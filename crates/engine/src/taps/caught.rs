@@ -7,6 +7,7 @@ use bytes::Bytes;
 use weir_otlp::Part;
 use weir_plan::PipelineId;
 
+use super::followed;
 use super::mark::{Mark, Way};
 use crate::budget::{Budget, Purse};
 
@@ -61,7 +62,7 @@ impl Newest {
     /// Keeps an item, older ones making room for it. False without room.
     pub(super) fn keep(&mut self, part: &Part<'_>, item: impl FnOnce(u64, Bytes) -> Caught) -> bool {
         let request = loop {
-            if let Ok(made) = Purse::new(&self.budget, 0).copy(part) {
+            if let Ok(made) = Purse::new(&self.budget, 0).copy_and(part, followed::BYTES) {
                 break made;
             }
             if self.items.pop_front().is_none() {

@@ -12,7 +12,7 @@ pub enum Way {
     Refused,
     /// It waits for the backend, in memory.
     Pending,
-    /// It is in the journal, and is sent from there in its turn. What becomes of it then is in the books alone.
+    /// It is in the journal, and is sent from there in its turn.
     Stored,
     /// The backend took the request that it was in.
     Delivered,
@@ -46,6 +46,11 @@ pub(crate) struct Mark(Arc<AtomicU8>);
 impl Mark {
     pub(crate) fn set(&self, way: Way) {
         self.0.store(way as u8, Ordering::Relaxed);
+    }
+
+    /// Whether anybody else has it.
+    pub(super) fn is_watched(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 
     pub(crate) fn way(&self) -> Way {

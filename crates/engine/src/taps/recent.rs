@@ -14,6 +14,7 @@ use bytes::Bytes;
 use weir_otlp::Part;
 
 use super::caught::{Caught, RemovedBy};
+use super::followed;
 use super::inbox::{Passing, Removers};
 use super::lock;
 use super::mark::Way;
@@ -40,7 +41,7 @@ const NANOS: u64 = 1_000_000_000;
 /// It is looked for from somewhere among so many items on.
 const BEGINNINGS: usize = 1000;
 /// What an item costs beside its bytes.
-const ITEM_BYTES: usize = size_of::<Caught>() + 64;
+const ITEM_BYTES: usize = size_of::<Caught>() + 64 + followed::BYTES;
 
 /// What is kept of one pipeline.
 #[derive(Debug)]

@@ -11,10 +11,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use weir_plan::Signal;
 use weir_testkit::backend::{Backend, Captured, Say};
+use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
 use weir_testkit::manifests::with_spec;
-use weir_testkit::sink::sink;
+use weir_testkit::sink::{DOWN, faults, sink};
 use weir_testkit::{eventually, in_time, payload};
 
 use crate::fluent_bit::{Node, pod};
@@ -290,6 +291,34 @@ async fn filters_of_fluent_bit_are_tried() {
         let (status, answer) = post(port, "/api/preview", &json!({"pipeline": pipeline, "filters": filters})).await;
         assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
     }
+}
+
+/// Of what waited on the disk it is known, too.
+#[tokio::test]
+async fn what_becomes_of_items_on_the_disk_is_seen() {
+    let (dir, sink) = (DataDir::new(), sink(DOWN).await);
+    let limit = "metadata:\n  annotations:\n    weir.dev/backlog-max-bytes: 1Ki";
+    let manifest = manifest("shop", sink.grpc).replace("metadata:", limit);
+    let weir = Weir::start(&manifest, &["--data-dir", dir.arg(), "--spill-after", "10ms"]).await;
+    let port = admin(&weir);
+    let tap = open(port, &json!({"pipeline": "traces/shop", "items_per_second": 100})).await;
+    let are = async |first: &str, second: &str| {
+        let expected = [named(1, first), named(2, second)];
+        eventually(&format!("they are {expected:?}"), async || {
+            let (_, recent) = get(port, "/api/recent?pipeline=traces/shop").await;
+            let kept = caught(&read(port, tap).await);
+            // Of each second, only one request is among the recent items.
+            kept == expected[..kept.len()] && !kept.is_empty() && names(&recent["items"]).last() == kept.first()
+        })
+        .await;
+    };
+    send(&weir, 1, 1).await;
+    are("stored", "").await;
+    // There is room for one of them.
+    send(&weir, 2, 1).await;
+    are("dropped", "stored").await;
+    sink.set_faults(faults("{}"));
+    are("dropped", "delivered").await;
 }
 
 fn names(items: &Value) -> Vec<(String, String)> {

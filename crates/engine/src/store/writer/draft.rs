@@ -113,7 +113,7 @@ impl Draft {
             if deposit.sent {
                 deposit.obligation.secure(entry);
             } else {
-                deposit.obligation.secure_in_queue();
+                deposit.obligation.secure_in_queue(&entry);
             }
         }
         for owed in &self.owed {
