@@ -1,18 +1,21 @@
 //! Makes text fit for the log, for pages and for statuses: why something failed, what a backend says, what a client's
-//! data holds.
+//! data holds, and when something was.
 //!
 //! How much is kept of a text is for those to say who keep it. This crate must not know who they are, nor any other
-//! crate.
+//! crate of this workspace.
 //!
 //! Invariants:
 //! - **LEGIBLE-1** A line has no control characters: nothing in it looks like another line of the log, or is obeyed by a
 //!   terminal.
 //! - **LEGIBLE-2** No cause is said twice.
+//! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
 
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::iter::successors;
+
+use jiff::Timestamp;
 
 /// The beginning of a text, in one line and without what a terminal obeys.
 pub fn line(text: &str, most_chars: usize) -> String {
@@ -36,6 +39,18 @@ pub fn with_causes(error: &dyn Error) -> String {
 /// The beginning of the same, in one line: for errors that quote others, or that a network can cause.
 pub fn line_with_causes(error: &dyn Error, most_chars: usize) -> String {
     line(&with_causes(error), most_chars)
+}
+
+/// A time in seconds since the Unix epoch as people and programs read it: RFC 3339, in UTC. Empty after the year 9999.
+pub fn rfc3339_seconds(unix_seconds: u64) -> String {
+    let time = i64::try_from(unix_seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
+}
+
+/// The same of milliseconds since the Unix epoch, with three digits of the second.
+pub fn rfc3339_millis(unix_ms: u64) -> String {
+    let time = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -92,5 +107,13 @@ mod tests {
         let long = "x".repeat(100_000);
         let error = failed(&["no answer", "HTTP/1.1 200\r\n", &long]);
         assert_eq!(line_with_causes(&error, 30), format!("no answer: HTTP/1.1 200  : {}", "x".repeat(3)));
+    }
+    #[test]
+    fn times_are_in_utc() {
+        assert_eq!(rfc3339_seconds(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339_seconds(1_790_000_050), "2026-09-21T14:14:10Z");
+        assert_eq!(rfc3339_millis(1_790_000_050_000), "2026-09-21T14:14:10.000Z");
+        assert_eq!(rfc3339_millis(1_790_000_050_020), "2026-09-21T14:14:10.020Z");
+        assert_eq!((rfc3339_seconds(u64::MAX), rfc3339_millis(u64::MAX)), (String::new(), String::new()));
     }
 }
