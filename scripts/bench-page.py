@@ -111,7 +111,8 @@ def page(every_s):
     def look(weir, until):
         while time.monotonic() < until:
             began = time.monotonic()
-            for path in ("/api/now", "/health/pipelines", f"/api/history?since={int(time.time()) - 3}"):
+            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3))
+            for path in ("/api/now", "/health/pipelines", f"/api/history?since={since}"):
                 weir.ask(path)
             weir.looks += 1
             time.sleep(max(0, min(until, began + every_s) - time.monotonic()))

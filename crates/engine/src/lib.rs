@@ -35,7 +35,6 @@ mod histogram;
 mod http2;
 mod inlet;
 mod intake;
-mod legible;
 mod losses;
 mod metrics;
 mod obligation;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::legible;
+use weir_legible::line;
 
 /// What is kept of an error, in characters.
 const MAX_ERROR: usize = 1000;
@@ -46,7 +46,7 @@ impl Reloads {
 
     pub(crate) fn failed(&self, error: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        *self.error() = Some(legible::line(error, MAX_ERROR));
+        *self.error() = Some(line(error, MAX_ERROR));
     }
 
     pub(crate) fn figures(&self) -> ReloadFigures {

@@ -15,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::time::Instant;
 use weir_fluent_bit::Filters;
+use weir_legible::line;
 use weir_otlp::NoRoom;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, PipelineId, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Reliance, Undo};
 
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
-use crate::legible;
 use crate::seldom::Seldom;
 
 /// Statements may make a request twice as large. Small requests may become this much larger, if that is more.
@@ -277,7 +277,7 @@ impl Rules {
             stats.matched.fetch_add(tally.matched, Ordering::Relaxed);
             stats.errors.fetch_add(tally.errors, Ordering::Relaxed);
             let Some(cause) = &tally.first_error else { continue };
-            let cause = legible::line(cause, MAX_CAUSE_CHARS);
+            let cause = line(cause, MAX_CAUSE_CHARS);
             stats.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| cause.clone());
             let due = self.reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
             if let Some(left_out) = due {

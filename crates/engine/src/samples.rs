@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
+use weir_legible::rfc3339_millis;
 use weir_plan::PipelineId;
 
 use crate::admin::{Asked, Page, Readers, Shown};
@@ -51,8 +52,8 @@ struct SampleJson<'a> {
     /// As it is called everywhere: `traces/backend`.
     pipeline: &'a str,
     signal: &'static str,
-    /// Milliseconds since the Unix epoch.
-    unix_ms: u64,
+    /// When it was lost.
+    at: String,
     code: &'a str,
     message: &'a str,
     items: u64,
@@ -100,7 +101,7 @@ fn as_json<'a>(id: &PipelineId, pipeline: &'a str, sample: &'a Sample) -> Sample
     SampleJson {
         pipeline,
         signal: id.signal.name(),
-        unix_ms: sample.at_ms,
+        at: rfc3339_millis(sample.at_ms),
         code: &sample.code,
         message: &sample.message,
         items: sample.items,

@@ -2,12 +2,12 @@
 
 mod reads;
 
-use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use weir_legible::line_with_causes;
 
 use reads::Ways;
 
@@ -16,6 +16,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// A watch is silent for no longer: the API server says every minute how far it is.
 const SILENCE: Duration = Duration::from_secs(150);
+
+/// What is kept of an error that is no answer of the API server, in characters.
+const MOST_CHARS: usize = 500;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -76,22 +79,8 @@ fn limited(mut config: Config) -> Result<Client, ClientError> {
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        other => with_causes(other),
+        other => line_with_causes(other, MOST_CHARS),
     }
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        // Some repeat their cause.
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// How long the API server wants to be left alone: a minute at most.

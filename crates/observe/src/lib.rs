@@ -29,5 +29,5 @@ pub use history::{History, Point, Totals};
 pub use look::{Backend, Clients, Input, Inputs, Look, Moment, Waiting};
 pub use monitor::{Change, Monitor};
 pub use pipeline::Rhythm;
-pub use say::{amount, message, when};
+pub use say::{amount, message};
 pub use verdict::{Amounts, Kept, Roles, State, Trouble, Verdict};

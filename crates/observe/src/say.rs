@@ -1,7 +1,7 @@
 //! What is said of a trouble. It is short of digits on purpose: a status that says it is written when it changes, and
 //! nobody acts on the third digit.
 
-use jiff::Timestamp;
+use weir_legible::rfc3339_seconds;
 
 use crate::verdict::{Amounts, Kept, State, Trouble};
 
@@ -31,7 +31,7 @@ const SHARES: [u64; 7] = [1, 5, 10, 20, 50, 80, 95];
 /// What is wrong with a pipeline whose data is called `items`, how much is affected, and what to do, in sentences.
 pub fn message(trouble: &Trouble, items: &str) -> String {
     let Trouble { state, since, amounts, kept, words } = trouble;
-    let begin = beginning(*state, *amounts, &when(*since), items);
+    let begin = beginning(*state, *amounts, &rfc3339_seconds(*since), items);
     let words = if words.is_empty() { String::new() } else { format!("The backend: {words}") };
     let parts =
         [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice(*state, *amounts).to_owned()];
@@ -43,12 +43,6 @@ fn sentence(text: &str) -> String {
     let mut rest = text.trim_end_matches('.').chars();
     let first = rest.next().into_iter().flat_map(char::to_uppercase);
     first.chain(rest).chain(['.']).collect()
-}
-
-/// A time as people and programs read it.
-pub fn when(unix_seconds: u64) -> String {
-    let time = i64::try_from(unix_seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
 }
 
 fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String {

@@ -12,6 +12,7 @@ use hyper_util::rt::TokioExecutor;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 use weir_engine::Permit;
+use weir_legible::{line, line_with_causes};
 
 use crate::inlet::{Memory, reserve, reserve_beside};
 
@@ -81,21 +82,12 @@ pub(crate) async fn download(
     Ok((body, permit))
 }
 
-/// An error with its causes, each of them once, in one line.
+/// An error with its causes, in one line.
 pub(crate) fn causes(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_words = inner.to_string();
-        if !words.contains(&inner_words) {
-            words = format!("{words}: {inner_words}");
-        }
-        cause = inner.source();
-    }
-    clipped(&words)
+    line_with_causes(error, MOST_CHARS)
 }
 
 /// The beginning of what others say, in one line.
 pub(crate) fn clipped(text: &str) -> String {
-    text.chars().take(MOST_CHARS).map(|char| if char.is_control() { ' ' } else { char }).collect()
+    line(text, MOST_CHARS)
 }

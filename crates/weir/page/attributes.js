@@ -2,7 +2,7 @@
 
 import { ask } from "./ask.js";
 import { $, amount, bytes, counted, duration, element } from "./dom.js";
-import { state } from "./state.js";
+import { secondsSince } from "./state.js";
 import { Table } from "./table.js";
 import { fillPipelines } from "./tap.js";
 
@@ -34,9 +34,8 @@ export const attributes = {
   show() {
     fillPipelines();
     if (!answer) return;
-    const since = Math.max(0, state.now.unix_seconds - answer.since_unix_ms / 1000);
     const words = answer.items
-      ? `Of ${counted(answer.items, "recent item")} in the last ${duration(Math.round(since))}, ${bytes(answer.bytes / answer.items)} each with all that is around it${answer.left_out ? `; ${counted(answer.left_out, "attribute")} had no room here` : ""}.`
+      ? `Of ${counted(answer.items, "recent item")} in the last ${duration(Math.round(secondsSince(answer.since)))}, ${bytes(answer.bytes / answer.items)} each with all that is around it${answer.left_out ? `; ${counted(answer.left_out, "attribute")} had no room here` : ""}.`
       : "Nothing has passed since the rules of this pipeline changed.";
     if ($("attributes-words").textContent !== words) $("attributes-words").textContent = words;
     table.set(answer.attributes);

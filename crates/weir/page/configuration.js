@@ -36,7 +36,7 @@ export const configuration = {
   show() {
     const { configuration: of, connections, health } = state.now;
     settle($("configuration").firstChild, facts(
-      ["in use since", of.taken_up_at ? day(of.taken_up_at * 1000) : ""],
+      ["in use since", of.taken_up_at ? day(of.taken_up_at) : ""],
       ["a newer one is wrong", of.error ? element("span", { class: "bad" }, of.error) : ""],
       ["the process", health], ["connections of clients", amount(connections)]));
     for (const part of [...$("configuration").children].slice(1)) part.hidden = !configured;
@@ -48,7 +48,7 @@ export const configuration = {
   },
 };
 
-const keyOf = (row) => `${row.number} ${row.unix_ms}`;
+const keyOf = (row) => `${row.number} ${row.at}`;
 const kept = () => configured.history.filter((row) => row.is_kept);
 // The one that ran before.
 const older = (key) => kept()[kept().findIndex((row) => keyOf(row) === key) + 1];
@@ -84,7 +84,7 @@ function failed(error) {
 }
 
 function fill(id, key) {
-  settle($(id), ...kept().map((row) => element("option", { value: keyOf(row) }, `${day(row.unix_ms)} ${row.what}`)));
+  settle($(id), ...kept().map((row) => element("option", { value: keyOf(row) }, `${day(row.at)} ${row.what}`)));
   $(id).value = key ?? "";
 }
 
@@ -115,7 +115,7 @@ function difference(before, after) {
 const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...more });
 const list = (all, kind) => element("ul", { class: `plain ${kind || ""}` }, ...all.map((line) => element("li", {}, line)));
 
-const certificate = ({ certificate_expires_unix: ends }) => (ends ? [`client certificate ends ${day(ends * 1000)}`] : []);
+const certificate = ({ certificate_ends_at: ends }) => (ends ? [`client certificate ends ${day(ends)}`] : []);
 
 const IN_USE = [
   text("Pipeline", (row) => row.pipeline),
@@ -130,7 +130,7 @@ const IN_USE = [
 const names = (head, of) => text(head, (row) => (of(row) || []).join(", "), { words: true });
 
 const PAST = [
-  { head: "Time", of: (row) => row.unix_ms, cell: (row) => day(row.unix_ms) },
+  { head: "Time", of: (row) => row.at, cell: (row) => day(row.at) },
   text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "bad" : null) }),
   names("Added", (row) => row.added),
   names("Changed", (row) => row.changed),

@@ -2,7 +2,7 @@
 
 import { $, amount, bytes, duration, element, faint, short } from "./dom.js";
 import { within } from "./pipelines.js";
-import { lastWords, quantile, reasons, sickFirst, state, sum } from "./state.js";
+import { lastWords, quantile, reasons, secondsSince, secondsUntil, sickFirst, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 // As early as a status of a pipeline warns of a client's certificate.
@@ -32,8 +32,8 @@ const under = (words, more = "") => element("div", { class: `faint ${more}` }, w
 const refused = (line) => sum(line.books.rejected);
 
 // When what a connection relies on ends: the backend's certificate, and the token for it.
-function ends({ certificate_ends_unix_seconds: end, token_lasts_seconds: token }) {
-  const left = end == null ? null : end - state.now.unix_seconds;
+function ends({ certificate_ends_at: end, token_lasts_seconds: token }) {
+  const left = end == null ? null : secondsUntil(end);
   const certificate = left == null ? [] : left > 0 ? [under(`certificate ends in ${duration(left)}`, left < SOON_S ? "warn" : "")] : [under("certificate has ended", "warn")];
   return [...certificate, ...(token == null ? [] : [under(token > 0 ? `token for ${duration(token)}` : "token has ended")])];
 }
@@ -58,7 +58,7 @@ const COLUMNS = [
   },
   {
     head: "Delivered", number: true, of: (line) => line.books.delivered,
-    cell: (line) => [amount(line.books.delivered), under(line.last_taken_unix_ms ? `${duration(Math.max(0, state.now.unix_seconds - line.last_taken_unix_ms / 1000))} ago` : "")],
+    cell: (line) => [amount(line.books.delivered), under(line.last_taken_at ? `${duration(secondsSince(line.last_taken_at))} ago` : "")],
   },
   {
     head: "Refused", number: true, of: refused, kind: (line) => refused(line) && "bad",

@@ -62,13 +62,14 @@ export function duration(s) {
 
 const two = (n) => String(n).padStart(2, "0");
 
-export function clock(unixMs) {
-  const at = new Date(unixMs);
+// A time of an answer, or milliseconds since the Unix epoch, by the reader's clock.
+export function clock(time) {
+  const at = new Date(time);
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
 }
 
-export function day(unixMs) {
-  const at = new Date(unixMs);
+export function day(time) {
+  const at = new Date(time);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 

@@ -87,8 +87,8 @@ function note(edge, seen) {
   if (!found.has(key) && found.size >= MOST_FOUND) return;
   const of = found.get(key) || { pipeline: seen.pipeline, item: seen.item, steps: new Map() };
   found.set(key, of);
-  of.steps.set(edge, { at: seen.unix_ms });
-  if (seen.removed_by) of.steps.set("removed", { at: seen.unix_ms, removedBy: seen.removed_by });
+  of.steps.set(edge, { at: seen.at });
+  if (seen.removed_by) of.steps.set("removed", { at: seen.at, removedBy: seen.removed_by });
   // The way is told where the item is last; when it was told first is as near as it is known.
   if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out"))) Object.assign(of, { way: seen.way, wayBy: Date.now() });
 }
@@ -125,7 +125,7 @@ function grouped() {
 
 const loss = (sample) => element("div", { class: "card" },
   element("h2", { class: "bad" }, `${sample.pipeline}: ${sample.way === "rejected" ? "refused by the backend" : "given up on the disk"} before`),
-  element("p", { class: "words" }, `At ${clock(sample.unix_ms)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ${sample.message}`));
+  element("p", { class: "words" }, `At ${clock(sample.at)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ${sample.message}`));
 
 function itemWay({ item, steps, way: last, wayBy }) {
   const step = (name, words) => (steps.has(name) ? element("li", {}, element("time", {}, clock(steps.get(name).at)), " ", words) : null);

@@ -130,7 +130,7 @@ export function removedBy(rule) {
 export function entry(seen, withPipeline) {
   const made = element("li", { "data-seq": seen.seq }, element("details", {},
     element("summary", {},
-      element("time", { class: "faint" }, clock(seen.unix_ms)), withPipeline ? element("span", {}, seen.pipeline) : null,
+      element("time", { class: "faint" }, clock(seen.at)), withPipeline ? element("span", {}, seen.pipeline) : null,
       ...summary(seen.item), way(seen.way) || element("span", { class: "badge", hidden: true }), removedBy(seen.removed_by))));
   made.firstChild.addEventListener("toggle", () => unfold(made.firstChild, seen.item), { once: true });
   return made;

@@ -2,7 +2,7 @@
 
 import { ask } from "./ask.js";
 import { $, amount, bytes, counted, duration, element, settle } from "./dom.js";
-import { state, sum } from "./state.js";
+import { secondsSince, sum } from "./state.js";
 import { Table } from "./table.js";
 
 // A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `below` is another table
@@ -48,9 +48,8 @@ export const talkers = list({
   every: 2000,
   rows: (answer) => answer.talkers,
   words: (answer) => {
-    const since = Math.max(0, state.now.unix_seconds - answer.since_unix_ms / 1000);
     const more = answer.left_out ? `; ${counted(answer.left_out, "item")} more are of pods that are not listed` : "";
-    return `Who has sent most in the last ${duration(since)}: it is counted while this view is open${more}.`;
+    return `Who has sent most in the last ${duration(secondsSince(answer.since))}: it is counted while this view is open${more}.`;
   },
   table: {
     caption: "Items and bytes by namespace and pod",

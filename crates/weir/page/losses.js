@@ -3,7 +3,7 @@
 import { ask, lostSamples } from "./ask.js";
 import { $, amount, button, bytes, clock, copy, day, duration, element, faint, short } from "./dom.js";
 import { entry } from "./items.js";
-import { reasons, state, sum } from "./state.js";
+import { reasons, secondsSince, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 let lossesTable;
@@ -69,7 +69,7 @@ function lossesOf({ pipeline, books, backlog }) {
 // What a backend said with this code last.
 const wordsOf = (pipeline, code) => short((samples || []).find((of) => of.pipeline === pipeline && of.code === code)?.message || "");
 
-const keyOf = (sample) => `${sample.pipeline} ${sample.way} ${sample.unix_ms} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
+const keyOf = (sample) => `${sample.pipeline} ${sample.way} ${sample.at} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
 const sizeOf = (sample) => Math.floor((sample.otlp.length * 3) / 4);
 
 async function copySample(key, what, event) {
@@ -108,7 +108,6 @@ function copyRecent(event) {
 }
 
 const WHERE = { dropped: "dropped here", rejected: "refused by the backend" };
-const ago = (unixSeconds) => `${duration(Math.max(0, state.now.unix_seconds - unixSeconds))} ago`;
 
 const LOSSES = [
   { head: "Pipeline", of: (row) => row.pipeline },
@@ -116,15 +115,15 @@ const LOSSES = [
   { head: "Reason", words: true, of: (row) => `${row.reason} ${row.why || ""}`, cell: (row) => [row.reason, element("div", { class: "faint" }, row.why || "")] },
   { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items), kind: () => "bad" },
   {
-    head: "Since", number: true, of: (row) => row.first_unix_seconds,
-    cell: (row) => (row.first_unix_seconds ? [day(row.first_unix_seconds * 1000), element("div", { class: "faint" }, `last ${ago(row.last_unix_seconds)}`)] : ""),
+    head: "Since", number: true, of: (row) => row.first_at || "",
+    cell: (row) => (row.first_at ? [day(row.first_at), element("div", { class: "faint" }, `last ${duration(secondsSince(row.last_at))} ago`)] : ""),
   },
   { head: "Look", of: () => "", cell: (row) => (row.only ? [button("Recent items", "recent", { "data-only": row.way }), " ", button(TAPS[row.only], "tap", { "data-only": row.only })] : faint("there are none")) },
 ];
 
 const SAMPLES = [
   { head: "Pipeline", of: (sample) => sample.pipeline },
-  { head: "Time", of: (sample) => sample.unix_ms, cell: (sample) => clock(sample.unix_ms) },
+  { head: "Time", of: (sample) => sample.at, cell: (sample) => clock(sample.at) },
   { head: "Where", of: (sample) => WHERE[sample.way] },
   { head: "Why", words: true, of: (sample) => `${sample.code} ${sample.message}`, cell: (sample) => [element("b", {}, sample.code), ` ${sample.message}`] },
   { head: "Items", number: true, of: (sample) => sample.items, cell: (sample) => amount(sample.items) },

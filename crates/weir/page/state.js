@@ -5,14 +5,17 @@ const HOUR_S = 3600;
 
 // `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step` seconds.
 // `losses` has when each began and when it last grew.
-export const state = { now: null, health: new Map(), past: new Map(), losses: [], step: 1, ends: 0 };
+export const state = { now: null, health: new Map(), past: new Map(), losses: [], step: 1, ends: "" };
 
 export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
 export const lost = (books) => sum(books.dropped) + sum(books.rejected);
 export const reasons = (by) => Object.entries(by).filter(([, n]) => n > 0).map(([why, n]) => `${why} ${n.toLocaleString("en-US")}`).join(", ");
+// Seconds from the last answer to a time of another one, and those that have passed since then: by the clock of the process.
+export const secondsUntil = (at) => (Date.parse(at) - Date.parse(state.now.at)) / 1000;
+export const secondsSince = (at) => Math.max(0, -secondsUntil(at));
 export const pastOf = (pipeline) => state.past.get(pipeline) || [];
 
-export function remember({ step_seconds: step, ends_unix_seconds: ends, pipelines, losses }) {
+export function remember({ step_seconds: step, ends_at: ends, pipelines, losses }) {
   state.losses = losses;
   if (step !== state.step || ends < state.ends) state.past = new Map();
   const most = Math.floor(HOUR_S / step);
@@ -28,7 +31,8 @@ export function see(now) {
   // Another process has begun to count anew.
   if (now.uptime_seconds < state.now?.uptime_seconds) passed = [];
   // A page that was hidden has not asked meanwhile.
-  passed = [...passed.filter(({ at }) => at > now.unix_seconds - 2 * RATE_S), { at: now.unix_seconds, of }].slice(-RATE_S - 1);
+  const seconds = Date.parse(now.at) / 1000;
+  passed = [...passed.filter(({ at }) => at > seconds - 2 * RATE_S), { at: seconds, of }].slice(-RATE_S - 1);
   state.now = now;
 }
 

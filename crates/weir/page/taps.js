@@ -16,8 +16,8 @@ export class Tap {
   }
 
   async open(wish) {
-    const { tap, ends_unix_ms: ends } = await ask("api/taps", { method: "POST", body: wish });
-    Object.assign(this, { id: tap, ends, state: "open" });
+    const { tap, ends_at: ends } = await ask("api/taps", { method: "POST", body: wish });
+    Object.assign(this, { id: tap, ends: Date.parse(ends), state: "open" });
     open.add(this);
     this.listen();
   }
@@ -50,7 +50,7 @@ export class Tap {
       if (this.items.size <= MOST) break;
       this.items.delete(seq);
     }
-    Object.assign(this, { seen: answer.seen, matched: answer.matched, leftOut: answer.left_out, ends: answer.ends_unix_ms, error: null });
+    Object.assign(this, { seen: answer.seen, matched: answer.matched, leftOut: answer.left_out, ends: Date.parse(answer.ends_at), error: null });
     this.last = Math.max(this.last, answer.last);
     if (answer.state === "ended") this.end();
     this.heard(this, items);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use jiff::Timestamp;
 use serde_json::Value;
 use weir_plan::Secret;
 
@@ -133,6 +134,11 @@ impl Admin {
 /// A number on a page; 0 if there is none.
 pub(crate) fn number(of: &Value) -> u64 {
     of.as_u64().unwrap_or_default()
+}
+
+/// A time on a page, if it is one.
+pub(crate) fn moment(of: &Value) -> Option<Timestamp> {
+    of.as_str()?.parse().ok()
 }
 
 /// All of what a page counts by reason.

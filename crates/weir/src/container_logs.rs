@@ -14,6 +14,7 @@ use weir_sources::tail::{Board, Checkpoints, Settings, StartAt, Tail, Wanted};
 
 use crate::cli::{LogsStartAt, ProcessArgs, Role};
 use crate::downward::{self, node_name};
+use crate::explain;
 
 /// Where the kubelet has them.
 pub(crate) const DIRECTORY: &str = "/var/log/pods";
@@ -86,7 +87,8 @@ impl LogAgent {
         if Path::new(DIRECTORY).exists() {
             tracing::warn!(
                 advice = "look whether the directory of --pod-logs is mounted, and who may read it",
-                "container logs are not read: {error:#}"
+                "container logs are not read: {}",
+                explain(error)
             );
         } else {
             tracing::info!("container logs are not read: there is no {DIRECTORY}; --pod-logs names another directory");

@@ -12,9 +12,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{BackendFigures, BackendState, PipelineFigures, Snapshot, View};
+use weir_legible::rfc3339_seconds;
 use weir_observe::{
     Backend, Change, Clients, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, Verdict,
-    Waiting, message, when,
+    Waiting, message,
 };
 use weir_plan::{PipelineId, Signal};
 
@@ -203,7 +204,7 @@ fn show_list(body: &mut Text, list: impl Iterator<Item = impl Serialize>) -> Opt
 
 fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
     let shown = |trouble: &'a Trouble| TroubleShown {
-        since: when(trouble.since),
+        since: rfc3339_seconds(trouble.since),
         message: message(trouble, items_of(id.signal)),
         amounts: trouble.amounts,
         kept: trouble.kept,
@@ -241,7 +242,7 @@ impl Page for ChangesOfPipelines {
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         let known = self.0.lock();
         let shown = known.changes.iter().map(|(at, Change { pipeline, before, trouble })| ChangeShown {
-            at: when(*at),
+            at: rfc3339_seconds(*at),
             pipeline: pipeline.to_string(),
             before: before.as_str(),
             state: trouble.as_ref().map_or(State::Healthy, |trouble| trouble.state).as_str(),

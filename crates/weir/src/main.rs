@@ -48,6 +48,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use weir_legible::with_causes;
 use weir_loadtest::output;
 
 use cli::{Cli, Command};
@@ -105,16 +106,9 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An error and its causes, each of them once: some errors repeat their cause in their own text, for programs that show
-/// nothing else.
-fn explain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+/// An error and its causes.
+pub(crate) fn explain(error: &anyhow::Error) -> String {
+    with_causes(&**error)
 }
 
 #[cfg(test)]
@@ -131,15 +125,5 @@ mod tests {
         assert_eq!(durations, [settings::SPILL_AFTER, settings::DRAIN_TIMEOUT, settings::MAX_CONNECTION_AGE]);
         let removed = u64::try_from(args.max_removed_logs);
         assert_eq!(removed, Ok(weir_sources::tail::MAX_REMOVED_BYTES));
-    }
-
-    #[test]
-    fn every_cause_is_said_once() {
-        let own = |text: &str| anyhow::Error::msg(text.to_owned());
-        assert_eq!(explain(&own("no disk").context("cannot open").context("stopped")), "stopped: cannot open: no disk");
-        assert_eq!(
-            explain(&own("no disk").context("cannot open: no disk; free some")),
-            "cannot open: no disk; free some"
-        );
     }
 }

@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs, number};
+use crate::admin::{Admin, AdminArgs, moment, number};
 use crate::tables::{columns_of_terminal, count, cut, legible, legible_json};
 
 const EXAMPLES: &str = "\
@@ -214,8 +214,8 @@ pub(crate) fn said(page: &Value, shown: u64) -> String {
 /// An item in one line.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// Since when that is known, in milliseconds since the Unix epoch.
-    unix_ms: u64,
+    /// Since when that is known.
+    at: Option<Timestamp>,
     pipeline: String,
     /// What has become of it.
     pub(crate) way: String,
@@ -231,20 +231,19 @@ impl Line {
             let text = by["text"].as_str().filter(|text| !text.is_empty());
             format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
         });
-        let unix_ms = item["unix_ms"].as_u64().unwrap_or_default();
-        Self { unix_ms, pipeline: words(&item["pipeline"]), way: words(&item["way"]), by, what: summary(&item["item"]) }
+        let (at, pipeline, way) = (moment(&item["at"]), words(&item["pipeline"]), words(&item["way"]));
+        Self { at, pipeline, way, by, what: summary(&item["item"]) }
     }
 
     /// The same item, of which more has become since.
-    pub(crate) fn gone_on(&self, unix_ms: u64, way: &str) -> Self {
-        Self { unix_ms, way: way.to_owned(), ..self.clone() }
+    pub(crate) fn gone_on(&self, at: Timestamp, way: &str) -> Self {
+        Self { at: Some(at), way: way.to_owned(), ..self.clone() }
     }
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { unix_ms, pipeline, way, by, what } = self;
-        let at = i64::try_from(*unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let Self { at, pipeline, way, by, what } = self;
         let at = at.map_or_else(String::new, |at| at.strftime("%H:%M:%S%.3f").to_string());
         f.write_str(&legible(&format!("{at} {pipeline} {way}{by}: {what}")))
     }
@@ -336,7 +335,7 @@ mod tests {
         for (names, item, expected) in of {
             assert_eq!(summary(&request(names, &item)), format!("{expected} | service.name=shop"));
         }
-        let removed = json!({"unix_ms": 1000, "pipeline": "logs/a", "way": "removed", "item": {},
+        let removed = json!({"at": "1970-01-01T00:00:01.000Z", "pipeline": "logs/a", "way": "removed", "item": {},
             "removed_by": {"field": "filter[0].conditions[0]", "text": "true"}});
         let expected = "00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
         assert_eq!(Line::of(&removed).to_string(), expected);

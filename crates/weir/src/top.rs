@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
+use crate::explain;
 use crate::tables::{bytes, cut, legible, legible_json, table, time, whole_seconds};
 use talkers::Talkers;
 
@@ -96,7 +97,7 @@ async fn watch(args: &TopArgs, frame: &mut dyn FnMut(&mut Vec<u8>, Room) -> anyh
             Ok(()) => {}
             // It may be starting again, which is when one wants to go on looking.
             Err(error) if redraws => {
-                writeln!(io::stdout(), "\n{error:#}; asked again")?;
+                writeln!(io::stdout(), "\n{}; asked again", explain(&error))?;
                 continue;
             }
             Err(error) => return Err(error),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -16,7 +17,7 @@ use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
-use crate::tables::{bytes, legible, now_ms, time, whole_seconds};
+use crate::tables::{bytes, legible, time, whole_seconds};
 use crate::tap::{self, Line};
 
 const EXAMPLES: &str = "\
@@ -256,7 +257,7 @@ impl Found {
         for of in page["ways"].as_array().into_iter().flatten() {
             let (number, way) = (number(&of[0]), of[1].as_str().unwrap_or("-"));
             let Some(line) = self.under_way.get(&number).filter(|line| line.way != way) else { continue };
-            let line = line.gone_on(now_ms(), way);
+            let line = line.gone_on(Timestamp::now(), way);
             if !self.tell(number, line)? {
                 return Ok(false);
             }

@@ -24,8 +24,8 @@ use weir_plan::Protocol;
 use super::body::Chunks;
 use super::dial::{Addresses, Connector, Dial};
 use super::ends::unless_ended;
+use super::outcome::message_of;
 use super::{Outcome, PING_INTERVAL, PING_TIMEOUT, RetryKind};
-use crate::legible;
 
 /// Connections are replaced at this age, give or take a tenth.
 const AGE: Duration = Duration::from_secs(300);
@@ -120,8 +120,8 @@ impl Connections {
         let connection = capture_connection(&mut request);
         let failed = match unless_ended(passage.client().request(request), connection).await {
             Some(Ok(response)) => return Ok((response, passage)),
-            Some(Err(error)) if error.is_connect() => return Err(unreachable(legible::with_causes(&error))),
-            Some(Err(error)) => legible::with_causes(&error),
+            Some(Err(error)) if error.is_connect() => return Err(unreachable(message_of(&error))),
+            Some(Err(error)) => message_of(&error),
             None => "the connection ended without an answer".to_owned(),
         };
         Err(Outcome::Retry { kind: RetryKind::Answered, hint: None, message: failed })

@@ -32,11 +32,11 @@ use tower_service::Service;
 use super::answer_heads::AnswerHeads;
 use super::coalesce;
 use super::ends::Ending;
+use super::outcome::message_of;
 use super::proxy::{self, Proxy, Way};
 use super::resolve::{self, Resolve};
 use super::{ANSWER_TIMEOUT, PING_INTERVAL};
 use crate::budget::Budget;
-use crate::legible::with_causes;
 pub(super) use addresses::Addresses;
 use under_tls::{Near, UnderTls, with_little_in_tls};
 
@@ -173,7 +173,7 @@ impl Connector {
         self.addresses.note(index, connected.is_err());
         let among_others = self.addresses.are_several();
         let which = |cause: BoxError| {
-            if among_others { format!("{address}: {}", with_causes(cause.as_ref())).into() } else { cause }
+            if among_others { format!("{address}: {}", message_of(cause.as_ref())).into() } else { cause }
         };
         let stream = |tls| Ending::new(TokioIo::new(AnswerHeads::new(TokioIo::new(tls))));
         (index, connected.map(stream).map_err(which))

@@ -1,11 +1,17 @@
 //! The outcome of a request to a backend, as far as an answer shows it. What follows is not decided here.
 
+use std::error::Error;
 use std::time::Duration;
 
-use crate::legible;
+use weir_legible::{line, line_with_causes};
 
 /// How much of what a backend says is kept.
 pub(super) const MAX_MESSAGE_CHARS: usize = 500;
+
+/// Why there is no answer, as a message.
+pub(super) fn message_of(error: &dyn Error) -> String {
+    line_with_causes(error, MAX_MESSAGE_CHARS)
+}
 
 /// The code of what is too large for a request, whoever found that out.
 pub(crate) const TOO_LARGE: &str = "too_large";
@@ -86,7 +92,7 @@ impl Outcome {
         let (Self::Delivered { message, .. }
         | Self::Retry { message, .. }
         | Self::Refused(BackendRefusal { message, .. })) = &mut self;
-        *message = legible::line(message, MAX_MESSAGE_CHARS);
+        *message = line(message, MAX_MESSAGE_CHARS);
         self
     }
 }

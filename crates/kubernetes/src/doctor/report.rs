@@ -3,6 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use weir_legible::line;
+
 use super::findings::amounts;
 use super::{Examination, Part, PodSeen, Resource, Totals};
 
@@ -113,5 +115,5 @@ fn pod(out: &mut String, pod: &PodSeen) -> fmt::Result {
 
 /// Texts come from elsewhere: none of them may look like a part of the report, or control a terminal.
 fn one_line(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+    line(text, usize::MAX)
 }

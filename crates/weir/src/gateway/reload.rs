@@ -10,6 +10,7 @@ use weir_sources::tail::Wanted;
 
 use super::Gateway;
 use super::settings::serves_clients;
+use crate::explain;
 use crate::findings;
 use crate::host::{self, Host, News};
 use crate::security::Security;
@@ -30,7 +31,8 @@ impl<H: Host> Gateway<H> {
                 if let Err(error) = self.know(facts) {
                     tracing::error!(
                         advice = "look at the object that is named",
-                        "cannot take up what is new in the cluster: {error:#}"
+                        "cannot take up what is new in the cluster: {}",
+                        explain(&error)
                     );
                 }
             }
@@ -57,7 +59,7 @@ impl<H: Host> Gateway<H> {
                         tracing::info!(added, changed, removed, "configuration reloaded");
                     }
                     Err(error) => {
-                        let error = format!("{error:#}");
+                        let error = explain(&error);
                         self.configurations.refused(&error);
                         tracing::error!(
                             error,
@@ -91,7 +93,7 @@ impl<H: Host> Gateway<H> {
         let (ports, wanted) = match self.begin(&plan).await {
             Ok(begun) => begun,
             Err(error) => {
-                self.engine.reload_failed(&format!("{error:#}"));
+                self.engine.reload_failed(&explain(&error));
                 return Err(error);
             }
         };
@@ -138,7 +140,7 @@ impl<H: Host> Gateway<H> {
 
     /// Takes up what the certificate, key and token files say now.
     pub(super) fn secure(&self, read: anyhow::Result<Security>) {
-        let read = read.map_err(|error| format!("{error:#}"));
+        let read = read.map_err(|error| explain(&error));
         let secured = read.and_then(|Security { ingest, admin_tokens }| {
             self.engine.secure(&ingest)?;
             self.engine.secure_admin(&admin_tokens)

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
+use weir_legible::rfc3339_millis;
 use weir_otlp::Signal;
 use weir_otlp::common::{KeyValue, Resource, Scope};
 use weir_otlp::metrics::{Data, ExponentialHistogramDataPoint, HistogramDataPoint, NumberDataPoint, SummaryDataPoint};
@@ -34,9 +35,9 @@ impl AttributesPage {
         let id = self.configurations.pipeline(pipeline.unwrap_or_default())?.id;
         let items = self.recent.read(&id, true, asked).items;
         let requests = items.iter().map(|item| &item.request[..]);
-        let since_unix_ms = items.first().map(|oldest| oldest.unix_ms);
+        let since = items.first().map(|oldest| rfc3339_millis(oldest.unix_ms));
         let counts = Counts::of(id.signal, requests);
-        Ok(show(body, &Answer { pipeline: id.to_string(), since_unix_ms, counts }))
+        Ok(show(body, &Answer { pipeline: id.to_string(), since, counts }))
     }
 }
 
@@ -53,7 +54,7 @@ impl Page for AttributesPage {
 #[derive(Serialize)]
 struct Answer {
     pipeline: String,
-    since_unix_ms: Option<u64>,
+    since: Option<String>,
     #[serde(flatten)]
     counts: Counts,
 }

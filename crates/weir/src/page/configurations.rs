@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::{Changes, Text, unix_nanos};
+use weir_legible::{rfc3339_millis, rfc3339_seconds};
 use weir_plan::{
     Compression, Input, Overflow, Pipeline, PipelineId, Plan, Processing, Protocol, Selector, Temporality,
 };
@@ -171,8 +172,8 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Vec<String> {
 fn event(of: &Event) -> Value {
     let Event { number, unix_ms, what, added, changed, removed, error, text } = of;
     json!({
-        "number": number, "unix_ms": unix_ms, "what": what, "added": added, "changed": changed, "removed": removed,
-        "error": error, "is_kept": text.is_some(),
+        "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "added": added, "changed": changed,
+        "removed": removed, "error": error, "is_kept": text.is_some(),
     })
 }
 
@@ -191,10 +192,10 @@ fn pipeline(of: &Pipeline) -> Value {
         output.destination()
     };
     let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
-    let expires = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
+    let ends = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
-        "settings": settings(of), "certificate_expires_unix": expires,
+        "settings": settings(of), "certificate_ends_at": ends.map(rfc3339_seconds),
     })
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
-use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
     AnswerFigures, BackendFigures, BacklogFigures, BookFigures, Ending, Expiry, HistogramFigures, OrphanFigures,
     PartFigures, PipelineFigures, RuleFigures, Snapshot,
 };
+use weir_engine::{Text, unix_nanos};
+use weir_legible::{rfc3339_millis, rfc3339_seconds};
 
 /// See the module.
 #[derive(Debug)]
@@ -29,7 +29,8 @@ impl Page for Now {
 #[derive(Serialize)]
 struct Whole<'a> {
     version: &'static str,
-    unix_seconds: f64,
+    /// When it was like this.
+    at: String,
     uptime_seconds: f64,
     health: &'static str,
     /// Clients that are connected.
@@ -68,7 +69,7 @@ impl<'a> Whole<'a> {
         });
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+            at: rfc3339_millis(unix_nanos() / 1_000_000),
             uptime_seconds: uptime.as_secs_f64(),
             health: health.as_str(),
             connections: receivers.connections,
@@ -78,7 +79,10 @@ impl<'a> Whole<'a> {
             memory: Memory { total_bytes: memory.total, parts: &memory.parts },
             journal,
             container_logs,
-            configuration: Configuration { taken_up_at: reloads.last_success, error: reloads.error.as_deref() },
+            configuration: Configuration {
+                taken_up_at: rfc3339_seconds(reloads.last_success),
+                error: reloads.error.as_deref(),
+            },
             cpu_seconds: process.cpu_seconds,
             rss_bytes: process.rss_bytes,
         }
@@ -121,8 +125,8 @@ struct Line<'a> {
     latency: Latency,
     #[serde(serialize_with = "answers")]
     answers: AnswerFigures,
-    /// When the backend last took a request; 0 if never.
-    last_taken_unix_ms: u64,
+    /// When the backend last took a request, if it ever did.
+    last_taken_at: Option<String>,
     backend: Backend<'a>,
     backlog: Option<Backlog>,
     setup_failed: bool,
@@ -150,7 +154,7 @@ impl<'a> Line<'a> {
             retries: of.retries,
             refused_items: of.refused_items,
             answers: of.answers,
-            last_taken_unix_ms: of.answers.last_taken_unix_ms,
+            last_taken_at: Some(of.answers.last_taken_unix_ms).filter(|ms| *ms > 0).map(rfc3339_millis),
             latency: Latency::of(&of.latency),
             backend: Backend::of(&of.backend, &of.expiry),
             backlog: of.backlog.as_ref().map(Backlog::of),
@@ -255,7 +259,7 @@ struct Backend<'a> {
     lasts_seconds: f64,
     last_refusal: &'a str,
     /// When the certificate ends that it showed last.
-    certificate_ends_unix_seconds: Option<u64>,
+    certificate_ends_at: Option<String>,
     /// How long the token for it is valid.
     token_lasts_seconds: Option<f64>,
 }
@@ -269,7 +273,7 @@ impl<'a> Backend<'a> {
             message,
             lasts_seconds: lasts.as_secs_f64(),
             last_refusal,
-            certificate_ends_unix_seconds: expiry.certificate_unix_seconds,
+            certificate_ends_at: expiry.certificate_unix_seconds.map(rfc3339_seconds),
             token_lasts_seconds: expiry.token.map(|left| left.as_secs_f64()),
         }
     }
@@ -336,7 +340,6 @@ struct ContainerLogs {
 /// The configuration that runs, and what is wrong with a newer one.
 #[derive(Serialize)]
 struct Configuration<'a> {
-    /// Seconds since the Unix epoch.
-    taken_up_at: u64,
+    taken_up_at: String,
     error: Option<&'a str>,
 }

@@ -1,20 +1,23 @@
-//! `/api/history`: the last hour, in memory, and when losses began. `?since=SECONDS` leaves out what was before, in seconds since the Unix epoch;
+//! `/api/history`: the last hour, in memory, and when losses began. `?since=TIME` leaves out what was before, in RFC 3339;
 //! `?pipeline=traces/shop` leaves out all others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::StatusCode;
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{PipelineFigures, View};
+use weir_legible::rfc3339_seconds;
 use weir_observe::{History, Point, Totals};
 use weir_plan::PipelineId;
 
-use super::json::{Refusal, parameters, show, whole};
+use super::json::{Refusal, parameters, show};
 use super::losses::Losses;
 
 /// How often it is looked.
@@ -80,7 +83,7 @@ struct Shape<'a> {
     /// Seconds of a point.
     step_seconds: u32,
     /// When the newest points ended.
-    ends_unix_seconds: u64,
+    ends_at: String,
     /// Pipelines for which there is no room.
     left_out: usize,
     #[serde(serialize_with = "lines")]
@@ -120,7 +123,7 @@ fn losses<S: Serializer>((losses, pipeline): &(&Losses, Option<&str>), to: S) ->
 impl Past {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let [since, pipeline] = parameters(asked.query, ["since", "pipeline"])?;
-        let since = whole("since", since)?;
+        let since = since.map(seconds).transpose()?;
         // Some clients escape the only character of its name that can be.
         let pipeline = pipeline.map(|name| name.replace("%2F", "/").replace("%2f", "/"));
         let Remembered { history, losses } = &*self.lock();
@@ -131,7 +134,7 @@ impl Past {
         let most = since.map_or(usize::MAX, |since| usize::try_from(points(since)).unwrap_or(usize::MAX));
         let shape = Shape {
             step_seconds: history.step(),
-            ends_unix_seconds: history.ends(),
+            ends_at: rfc3339_seconds(history.ends()),
             left_out: history.left_out(),
             pipelines: Wanted { history, pipeline: pipeline.as_deref(), most },
             losses: (losses, pipeline.as_deref()),
@@ -144,6 +147,15 @@ impl Page for Past {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         self.answer(asked, body).unwrap_or_else(|refusal| refusal.show(body))
     }
+}
+
+/// A time in a query, in seconds since the Unix epoch. Nothing is known of what was before that.
+fn seconds(since: &str) -> Result<u64, Refusal> {
+    // Some clients escape its colons.
+    let since = percent_decode_str(since).decode_utf8_lossy();
+    let wrong = |_| Refusal::wrong(format!("since must be a time such as 2026-09-21T14:14:10Z, not {since:?}"));
+    let time = since.parse::<Timestamp>().map_err(wrong)?;
+    Ok(u64::try_from(time.as_second()).unwrap_or_default())
 }
 
 fn unknown(name: &str, left_out: usize) -> Refusal {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Readers, Shown};
 use weir_engine::taps::{Caught, RecentItems, has_any, needles};
+use weir_legible::rfc3339_millis;
 use weir_plan::PipelineId;
 
 use super::json::{Refusal, parameters, show};
@@ -49,7 +50,7 @@ impl RecentPage {
         let answer = Answer {
             pipeline: id.to_string(),
             count: recent.items.len(),
-            since_unix_ms: recent.items.first().map(|oldest| oldest.unix_ms),
+            since: recent.items.first().map(|oldest| rfc3339_millis(oldest.unix_ms)),
             lost: list(newest(recent.lost().filter(is_wanted))),
             removed: list(newest(recent.removed.iter().filter(is_wanted))),
             items: list(newest(recent.items.iter().rev().filter(is_wanted))),
@@ -92,7 +93,7 @@ struct Answer {
     pipeline: String,
     /// How many items there are to try rules on, and when the oldest of them passed.
     count: usize,
-    since_unix_ms: Option<u64>,
+    since: Option<String>,
     lost: Items,
     removed: Items,
     items: Items,

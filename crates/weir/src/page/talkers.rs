@@ -4,6 +4,7 @@ use serde_json::json;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::talkers::{Talker, Talkers};
+use weir_legible::rfc3339_millis;
 
 use super::json::show;
 
@@ -27,7 +28,7 @@ impl Page for TalkersPage {
         };
         let left_out = figures.left_out + rest.iter().map(|talker| talker.items).sum::<u64>();
         let answer = json!({
-            "since_unix_ms": figures.since_unix_ms, "talkers": rows.iter().map(row).collect::<Vec<_>>(),
+            "since": rfc3339_millis(figures.since_unix_ms), "talkers": rows.iter().map(row).collect::<Vec<_>>(),
             "left_out": left_out,
         });
         show(body, &answer)

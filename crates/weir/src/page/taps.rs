@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::taps::{Caught, Edge, Reading, TapFigures, Taps, Way, Wish};
+use weir_legible::rfc3339_millis;
 use weir_plan::Pipeline;
 
 use super::configurations::Texts;
@@ -107,8 +108,8 @@ impl TapsPage {
         let figures = self.taps.list();
         wishes.retain(|id, _| figures.iter().any(|figures| figures.id == *id));
         wishes.insert(tap, opened);
-        let ends = figures.iter().find(|figures| figures.id == tap).map(|figures| figures.ends_unix_ms);
-        Ok(json!({"tap": tap, "ends_unix_ms": ends}))
+        let ends = figures.iter().find(|figures| figures.id == tap).map(|figures| rfc3339_millis(figures.ends_unix_ms));
+        Ok(json!({"tap": tap, "ends_at": ends}))
     }
 
     fn close(&self, number: &str) -> Result<Shown, Refusal> {
@@ -208,7 +209,7 @@ fn state(figures: &TapFigures, wish: &Opened) -> Value {
     let TapFigures { id, is_open, ends_unix_ms, seen, looked_at, caught } = figures;
     let Opened { pipeline, edge, text, r#where, redact, .. } = wish;
     json!({
-        "tap": id, "state": if *is_open { "open" } else { "ended" }, "ends_unix_ms": ends_unix_ms,
+        "tap": id, "state": if *is_open { "open" } else { "ended" }, "ends_at": rfc3339_millis(*ends_unix_ms),
         "pipeline": pipeline, "edge": edge, "text": text, "where": r#where, "redact": redact,
         "seen": seen, "matched": caught, "left_out": seen.saturating_sub(*looked_at),
     })
@@ -247,7 +248,7 @@ impl Items {
             json!({"field": by.field, "text": text})
         });
         json!({
-            "seq": caught.number, "unix_ms": caught.unix_ms, "pipeline": caught.pipeline.to_string(),
+            "seq": caught.number, "at": rfc3339_millis(caught.unix_ms), "pipeline": caught.pipeline.to_string(),
             "item": document(caught.pipeline.signal, &caught.request, self.redacts),
             "way": way_of(caught.way()), "removed_by": removed_by,
         })

@@ -1,13 +1,13 @@
 //! `weir top --talkers`: which namespaces, pods and services send most.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{BESIDE_ROWS, Room, columns, draw, words};
-use crate::admin::{Admin, number};
-use crate::tables::{bytes, count, cut, now_ms, time};
+use crate::admin::{Admin, moment, number};
+use crate::tables::{bytes, count, cut, time};
 
 /// What was counted since the first question.
 #[derive(Debug)]
@@ -25,13 +25,14 @@ impl Talkers {
     /// As many as there is room for, the most bytes first.
     pub(super) fn text(&self, out: &mut Vec<u8>, room: Room) -> io::Result<()> {
         let rows = self.rows();
-        let since = Duration::from_millis(now_ms().saturating_sub(number(&self.0["since_unix_ms"])));
+        let ago = moment(&self.0["since"]).map(|since| Timestamp::now().duration_since(since).as_secs());
+        let ago = ago.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
         let left_out = match number(&self.0["left_out"]) {
             0 => String::new(),
             left_out => format!("; {} more are of talkers that are not listed", count(left_out, "item")),
         };
         let talkers = count(rows.len(), "talker");
-        let head = format!("{talkers} since the first question, {} ago{left_out}", time(since.as_secs()));
+        let head = format!("{talkers} since the first question, {} ago{left_out}", time(ago));
         writeln!(out, "{}", cut(head, columns(room)))?;
         let shown = rows.len().min(room.rows.saturating_sub(BESIDE_ROWS).max(1));
         let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
@@ -74,8 +75,7 @@ mod tests {
             json!({"signal": "logs", "namespace": "shop", "pod": format!("cart-{pod}\u{1b}"), "service": "", "items": 4,
                 "bytes": 4096})
         };
-        let page =
-            json!({"since_unix_ms": now_ms(), "left_out": 7, "talkers": (0..30).map(talker).collect::<Vec<_>>()});
+        let page = json!({"since": Timestamp::now().to_string(), "left_out": 7, "talkers": (0..30).map(talker).collect::<Vec<_>>()});
         let mut out = Vec::new();
         Talkers(page).text(&mut out, Room { rows: 8, columns: 80 }).unwrap();
         let expected = "\

@@ -52,20 +52,26 @@ async fn the_page_and_what_it_asks_for_is_there() {
         points.iter().map(|point| point[1].as_u64().unwrap()).sum::<u64>() <= 1 && points.len() > 1
     })
     .await;
-    let past = ask("/api/history?pipeline=traces%2Fbackend&since=0").await;
+    let past = ask("/api/history?pipeline=traces%2Fbackend&since=1970-01-01T00%3A00%3A00Z").await;
     assert_eq!((&past["step_seconds"], &past["pipelines"][0]["pipeline"]), (&json!(1), &json!("traces/backend")));
     for (query, status, words) in [
         ("pipeline=traces/other", 404, r#"there is no history of a pipeline "traces/other""#),
-        ("since=abc", 400, r#"since must be a whole number, not "abc""#),
-        ("since=1&sinse=2", 400, r#"there is no parameter "sinse": this path takes since and pipeline"#),
+        ("since=abc", 400, r#"since must be a time such as 2026-09-21T14:14:10Z, not "abc""#),
+        ("sinse=2", 400, r#"there is no parameter "sinse": this path takes since and pipeline"#),
     ] {
         let answer = http::get(weir.metrics, &format!("/api/history?{query}")).await;
         let error: Value = serde_json::from_str(&answer.text()).unwrap();
         assert!(answer.status == status && error["error"].as_str().unwrap().starts_with(words), "{error}");
     }
-    let ends = past["ends_unix_seconds"].as_u64().unwrap();
-    let later = ask(&format!("/api/history?since={}", ends + 1000)).await;
+    let later = ask("/api/history?since=9999-01-01T00:00:00Z").await;
     assert_eq!(later["pipelines"][0]["points"], json!([]));
+    let since = ask(&format!("/api/history?since={}", past["ends_at"].as_str().unwrap())).await;
+    assert!(since["pipelines"][0]["points"].is_array(), "the time of an answer is one to ask for: {since}");
+    let times = [&past["ends_at"], &now["at"], &now["configuration"]["taken_up_at"], &line["last_taken_at"]];
+    for time in times.map(|time| time.as_str().unwrap()) {
+        let seconds = time.parse::<jiff::Timestamp>().unwrap().as_second();
+        assert!(seconds > 1_700_000_000 && time.ends_with('Z'), "{time} of {now}");
+    }
 }
 
 /// A file that is never read to its end, as on a file system that hangs.

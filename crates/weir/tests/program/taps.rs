@@ -573,7 +573,7 @@ async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
     }
     eventually("it has a time", async || {
         let loss = get(port, "/api/history").await.1["losses"][0].clone();
-        let [first, last] = ["first", "last"].map(|at| loss[format!("{at}_unix_seconds")].as_u64());
+        let [first, last] = ["first_at", "last_at"].map(|at| loss[at].as_str());
         let what = (&loss["pipeline"], &loss["way"], &loss["reason"], &loss["items"]);
         what == (&json!("traces/shop"), &json!("rejected"), &refused[0]["code"], &json!(1))
             && first.is_some()

@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::super::coalesce::Coalesced;
+use super::super::outcome::message_of;
 use super::super::proxy::{Proxy, Way};
 use super::{BoxError, Connecting};
-use crate::legible::with_causes;
 
 /// What TLS collects of a request before it is written: a record.
 const TLS_BUFFER: usize = 16 * 1024;
@@ -60,14 +60,14 @@ impl UnderTls {
         };
         let mut to_proxy = HttpsConnector::from((self.tcp, tls));
         let connected = match way {
-            Way::Forward => to_proxy.call(uri.clone()).await.map_err(|cause| with_causes(cause.as_ref())),
+            Way::Forward => to_proxy.call(uri.clone()).await.map_err(|cause| message_of(cause.as_ref())),
             Way::Tunnel => {
                 let tunnel = Tunnel::new(uri.clone(), to_proxy);
                 let mut tunnel = match authorization {
                     Some(authorization) => tunnel.with_auth(authorization),
                     None => tunnel,
                 };
-                tunnel.call(destination.clone()).await.map_err(|cause| with_causes(&cause))
+                tunnel.call(destination.clone()).await.map_err(|cause| message_of(&cause))
             }
         };
         let connected = connected.map(with_little_in_tls);

@@ -14,6 +14,7 @@ use hyper_util::rt::TokioExecutor;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use weir_legible::line;
 use weir_plan::{OAuth2, Protocol, Tls};
 
 use super::{Grant, Granting, Issuer};
@@ -22,10 +23,10 @@ use crate::export::Target;
 use crate::export::answer::{self, MAX_ANSWER_BYTES, ROOM_BYTES};
 use crate::export::connections::HTTP1_BUFFER;
 use crate::export::dial::{Connector, Dial};
-use crate::export::outcome::MAX_MESSAGE_CHARS;
+use crate::export::outcome::{MAX_MESSAGE_CHARS, message_of};
 use crate::export::proxy::Proxy;
 use crate::export::resolve;
-use crate::{legible, settings};
+use crate::settings;
 
 /// How long a token is taken to be valid if its server does not say so, or not in a way that can be understood.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
@@ -82,7 +83,7 @@ impl TokenServer {
         // Tokens are needed seldom: no connection waits for the next one.
         let mut client = Client::builder(TokioExecutor::new());
         let client = client.pool_max_idle_per_host(0).http1_max_buf_size(HTTP1_BUFFER).build(connector);
-        let response = client.request(self.request()?).await.map_err(|error| legible::with_causes(&error))?;
+        let response = client.request(self.request()?).await.map_err(|error| message_of(&error))?;
         if !response.status().is_success() {
             return Err(format!("the token server answered {}", response.status()));
         }
@@ -123,7 +124,7 @@ impl Issuer for TokenServer {
             answered.map_err(|cause| {
                 // The URL may hold credentials. Its host is enough to find the culprit.
                 let host = self.target.0.host().unwrap_or("the token server");
-                legible::line(&format!("cannot get a token from {host}: {cause}"), MAX_MESSAGE_CHARS)
+                line(&format!("cannot get a token from {host}: {cause}"), MAX_MESSAGE_CHARS)
             })
         })
     }

@@ -1,0 +1,119 @@
+//! Makes text fit for the log, for pages and for statuses: why something failed, what a backend says, what a client's
+//! data holds, and when something was.
+//!
+//! How much is kept of a text is for those to say who keep it. This crate must not know who they are, nor any other
+//! crate of this workspace.
+//!
+//! Invariants:
+//! - **LEGIBLE-1** A line has no control characters: nothing in it looks like another line of the log, or is obeyed by a
+//!   terminal.
+//! - **LEGIBLE-2** No cause is said twice.
+//! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::iter::successors;
+
+use jiff::Timestamp;
+
+/// The beginning of a text, in one line and without what a terminal obeys.
+pub fn line(text: &str, most_chars: usize) -> String {
+    text.chars().take(most_chars).map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// An error and its causes, of any length: for errors of which others can cause little. Some errors repeat their cause
+/// in their own text, for programs that show nothing else; it is not added to that.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    for cause in successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// The beginning of the same, in one line: for errors that quote others, or that a network can cause.
+pub fn line_with_causes(error: &dyn Error, most_chars: usize) -> String {
+    line(&with_causes(error), most_chars)
+}
+
+/// A time in seconds since the Unix epoch as people and programs read it: RFC 3339, in UTC. Empty after the year 9999.
+pub fn rfc3339_seconds(unix_seconds: u64) -> String {
+    let time = i64::try_from(unix_seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
+}
+
+/// The same of milliseconds since the Unix epoch, with three digits of the second.
+pub fn rfc3339_millis(unix_ms: u64) -> String {
+    let time = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    /// What it says, and its cause.
+    #[derive(Debug)]
+    struct Failed(String, Option<Box<Failed>>);
+
+    impl fmt::Display for Failed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(&self.0)
+        }
+    }
+
+    impl Error for Failed {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as _)
+        }
+    }
+
+    /// The first is the error, and each has the next as its cause.
+    fn failed(texts: &[&str]) -> Failed {
+        let cause = texts[1..].first().map(|_| Box::new(failed(&texts[1..])));
+        Failed(texts[0].to_owned(), cause)
+    }
+
+    #[test]
+    fn control_characters_become_spaces() {
+        assert_eq!(line("no\r\nlevel=error \x1b[31mgré\u{9b}1m\0\x7f", 100), "no  level=error  [31mgré 1m  ");
+        assert_eq!(line("déjà vu", 4), "déjà");
+    }
+
+    #[test]
+    fn every_cause_is_said_once() {
+        let cases: [(&[&str], &str); 5] = [
+            (&["stopped"], "stopped"),
+            (&["stopped", "cannot open", "no disk"], "stopped: cannot open: no disk"),
+            (&["cannot open: no disk; free some", "no disk"], "cannot open: no disk; free some"),
+            (&["stopped", "cannot open: no disk", "no disk"], "stopped: cannot open: no disk"),
+            // One that says nothing new does not hide its own cause.
+            (&["stopped", "stopped", "", "no disk"], "stopped: no disk"),
+        ];
+        for (texts, expected) in cases {
+            assert_eq!(with_causes(&failed(texts)), expected);
+        }
+    }
+
+    #[test]
+    fn what_others_cause_is_one_line_and_short() {
+        let long = "x".repeat(100_000);
+        let error = failed(&["no answer", "HTTP/1.1 200\r\n", &long]);
+        assert_eq!(line_with_causes(&error, 30), format!("no answer: HTTP/1.1 200  : {}", "x".repeat(3)));
+    }
+    #[test]
+    fn times_are_in_utc() {
+        assert_eq!(rfc3339_seconds(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339_seconds(1_790_000_050), "2026-09-21T14:14:10Z");
+        assert_eq!(rfc3339_millis(1_790_000_050_000), "2026-09-21T14:14:10.000Z");
+        assert_eq!(rfc3339_millis(1_790_000_050_020), "2026-09-21T14:14:10.020Z");
+        assert_eq!((rfc3339_seconds(u64::MAX), rfc3339_millis(u64::MAX)), (String::new(), String::new()));
+    }
+}
