@@ -12,8 +12,8 @@ use weir_plan::{Overflow, PipelineId};
 
 use crate::books::{Books, DropReason, Fate};
 use crate::obligation::Leftover;
-use crate::pipeline::Samples;
 use crate::request_size::RequestSize;
+use crate::samples::Samples;
 use crate::share::Share;
 use crate::taps::Followed;
 

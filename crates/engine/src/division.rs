@@ -3,7 +3,8 @@
 
 use weir_plan::{MEMORY_PER_PIPELINE, Pipeline, Temporality};
 
-use crate::pipeline::{MAX_IN_FLIGHT, MAX_SAMPLES_BYTES};
+use crate::pipeline::MAX_IN_FLIGHT;
+use crate::samples::MAX_BYTES as MAX_SAMPLES_BYTES;
 use crate::settings::Settings;
 use crate::taps::MAX_RECENT_BYTES;
 

@@ -14,7 +14,6 @@ mod parked;
 mod pass_rates;
 mod queue;
 mod retry_budget;
-mod samples;
 mod standing;
 
 use std::sync::Arc;
@@ -29,9 +28,6 @@ use weir_plan::Signal;
 pub(crate) use answers::Answers;
 pub use answers::{AnswerFigures, Ending};
 pub(crate) use delivery::MAX_IN_FLIGHT;
-pub use samples::Sample;
-use samples::rooms;
-pub(crate) use samples::{MAX_BYTES as MAX_SAMPLES_BYTES, Samples};
 pub(crate) use standing::Stands;
 pub use standing::{BackendFigures, BackendState};
 
@@ -41,6 +37,7 @@ use crate::clock::Clock;
 use crate::export::{Backend, Expiry};
 use crate::histogram::Histogram;
 use crate::obligation::Obligation;
+use crate::samples::{Samples, rooms};
 use crate::store::{Io, Reads, Store};
 use flight::Crew;
 

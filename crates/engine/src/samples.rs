@@ -1,115 +1,190 @@
-//! The pages of what was lost: the last samples of every pipeline as JSON.
+//! Samples of the last items that a backend refused for good, or that were given up on the disk.
+//!
+//! They are bounded, whatever backends and clients send: [`KEPT`] samples of each kind for each pipeline, each with at most
+//! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
+//! code, and all of them within the room that is set aside for the pipeline. Bodies are copies: a slice would keep
+//! alive the request that it was cut from.
+//!
+//! Samples are for inspection only; what was lost is counted in the books.
 
-use std::io::Write;
-use std::sync::Arc;
+mod page;
 
-use base64::display::Base64Display;
-use base64::engine::general_purpose::STANDARD;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::Bytes;
-use serde::ser::SerializeSeq;
-use serde::{Serialize, Serializer};
-use weir_legible::rfc3339_millis;
-use weir_plan::PipelineId;
 
-use crate::admin::{Asked, Page, Readers, Shown};
-use crate::budget::Text;
-use crate::view::Sample;
+pub(crate) use page::{Lost, LostPage};
 
-/// `/rejected` or `/dropped`: the newest first within each pipeline. The log says who looks, as samples are telemetry.
-#[derive(Debug)]
-pub(crate) struct LostPage {
-    lost: Lost,
-    readers: Readers,
+/// Samples of a pipeline; a new one takes the place of the oldest.
+const KEPT: usize = 20;
+/// What was given up has one part in so many of the room: there is one a second, and they are much alike.
+const OF_ROOM_FOR_GIVEN_UP: usize = 4;
+/// One pipeline has no use for more room than this.
+pub(crate) const MAX_BYTES: usize = 360 * 1024;
+/// One sample has only a part of the room, so that others can stay.
+const OF_ROOM_FOR_ONE: usize = 4;
+/// What is kept of the refused request.
+const MAX_BODY_BYTES: usize = 16 * 1024;
+/// What is kept of the backend's message.
+const MAX_MESSAGE_BYTES: usize = 1024;
+/// How much of the code is kept; longer than any known code.
+const MAX_CODE_BYTES: usize = 64;
+
+/// What was lost: a request that was refused for good, of one item, or a batch that was not taken apart; or the first item
+/// of one that was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was lost, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// gRPC status name or HTTP status of the refusal; of what was given up, the reason that the books have.
+    pub code: String,
+    /// The backend's own words, or ours.
+    pub message: String,
+    /// Items that were lost together.
+    pub items: u64,
+    /// The request in OTLP protobuf, from its beginning.
+    pub body: Bytes,
+    /// Whether the request was longer than `body`.
+    pub is_cut: bool,
 }
 
-/// How it was lost.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Lost {
-    /// Backends refused it for good.
-    Rejected,
-    /// It was given up on the disk.
-    Dropped,
-}
-
-impl Lost {
-    fn said(self) -> &'static str {
-        match self {
-            Self::Rejected => "somebody looks at samples of what backends refused",
-            Self::Dropped => "somebody looks at samples of what was given up on the disk",
+impl Sample {
+    /// Copies what is to be kept, where there is `room` for all samples together.
+    fn new(room: usize, at_ms: u64, code: &str, message: &str, items: u64, body: &[u8]) -> Self {
+        let kept = &body[..body.len().min(MAX_BODY_BYTES).min(room / OF_ROOM_FOR_ONE)];
+        Self {
+            at_ms,
+            code: beginning(code, MAX_CODE_BYTES).to_owned(),
+            message: beginning(message, MAX_MESSAGE_BYTES).to_owned(),
+            items,
+            body: Bytes::copy_from_slice(kept),
+            is_cut: kept.len() < body.len(),
         }
     }
-}
 
-impl LostPage {
-    pub(crate) fn of(lost: Lost) -> Self {
-        Self { lost, readers: Readers::default() }
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.code.len() + self.message.len() + self.body.len()
     }
 }
 
-/// A sample as the page shows it.
-#[derive(Debug, Serialize)]
-struct SampleJson<'a> {
-    /// As it is called everywhere: `traces/backend`.
-    pipeline: &'a str,
-    signal: &'static str,
-    /// When it was lost.
-    at: String,
-    code: &'a str,
-    message: &'a str,
-    items: u64,
-    /// The request, OTLP protobuf in base64.
-    #[serde(serialize_with = "base64")]
-    otlp: &'a Bytes,
-    /// Whether the request was longer than what is kept of it.
-    truncated: bool,
+/// As much of a text as fits, in whole characters.
+fn beginning(text: &str, max_bytes: usize) -> &str {
+    let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
+    &text[..ends.take_while(|end| *end <= max_bytes).last().unwrap_or_default()]
 }
 
-impl Page for LostPage {
-    fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        if self.readers.note(asked.peer, "") {
-            tracing::info!(from = %asked.peer, "{}", self.lost.said());
-        }
-        let most = asked.view.lost(self.lost).map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
-        body.reserve(BRACKETS + most).then_some(())?;
-        let mut json = serde_json::Serializer::pretty(&mut *body);
-        let mut list = json.serialize_seq(None).ok()?;
-        for (id, samples) in asked.view.lost(self.lost) {
-            let pipeline = id.to_string();
-            let shown = samples.iter().map(|sample| as_json(&id, &pipeline, sample));
-            shown.into_iter().try_for_each(|sample| list.serialize_element(&sample)).ok()?;
-        }
-        list.end().ok()?;
-        body.write_all(b"\n").ok()?;
-        Some(Shown::JSON)
+/// What the samples of a pipeline may take: those that were refused, and those that were given up.
+pub(crate) fn rooms(room: usize) -> [usize; 2] {
+    let given_up = room / OF_ROOM_FOR_GIVEN_UP;
+    [room - given_up, given_up]
+}
+
+/// Samples of one pipeline and of one kind. There is no room before somebody has said how much.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    room: AtomicUsize,
+    /// The second of the last one, of those of which there is one a second.
+    second: AtomicU64,
+    ring: Mutex<VecDeque<Arc<Sample>>>,
+}
+
+impl Samples {
+    /// Keeps a sample, as far as there is room for it.
+    pub(crate) fn push(&self, at_ms: u64, (code, message): (&str, &str), items: u64, body: &[u8]) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self.room.load(Ordering::Relaxed);
+        ring.push_back(Arc::new(Sample::new(room, at_ms, code, message, items, body)));
+        fit(&mut ring, room);
+    }
+
+    /// Whether there was none in this second yet, and there is room for one. True once.
+    pub(crate) fn is_due(&self, second: u64) -> bool {
+        self.room.load(Ordering::Relaxed) > 0 && self.second.swap(second, Ordering::Relaxed) != second
+    }
+
+    /// Forgets the oldest samples while they are larger than this together.
+    pub(crate) fn fit(&self, room: usize) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        self.room.store(room, Ordering::Relaxed);
+        fit(&mut ring, room);
+    }
+
+    /// All samples, the newest first.
+    pub(crate) fn list(&self) -> Vec<Arc<Sample>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
     }
 }
 
-/// Around all samples.
-const BRACKETS: usize = 16;
-
-/// The most bytes that the samples of a pipeline can become: names and numbers, and text of which every byte has to be
-/// escaped.
-fn most_bytes(id: &PipelineId, samples: &[Arc<Sample>]) -> usize {
-    let most = |sample: &Arc<Sample>| {
-        let text = id.name.len() + sample.code.len() + sample.message.len();
-        512 + 6 * text + 4 * sample.body.len().div_ceil(3)
-    };
-    samples.iter().map(most).sum()
-}
-
-fn as_json<'a>(id: &PipelineId, pipeline: &'a str, sample: &'a Sample) -> SampleJson<'a> {
-    SampleJson {
-        pipeline,
-        signal: id.signal.name(),
-        at: rfc3339_millis(sample.at_ms),
-        code: &sample.code,
-        message: &sample.message,
-        items: sample.items,
-        otlp: &sample.body,
-        truncated: sample.is_cut,
+fn fit(ring: &mut VecDeque<Arc<Sample>>, room: usize) {
+    while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {
+        ring.pop_front();
     }
 }
 
-fn base64<S: Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&Base64Display::new(body, &STANDARD))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_kept_and_come_first() {
+        let samples = Samples::default();
+        samples.fit(MAX_BYTES);
+        assert!(samples.list().is_empty());
+        (0..25).for_each(|at| samples.push(at, ("400", "no such field"), 1, b"span"));
+        let times: Vec<u64> = samples.list().iter().map(|sample| sample.at_ms).collect();
+        assert_eq!(times, (5..25).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_a_second_is_due() {
+        let samples = Samples::default();
+        samples.fit(MAX_BYTES);
+        assert_eq!([7, 7, 8, 8].map(|second| samples.is_due(second)), [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_small_sample_is_whole() {
+        let sample = Sample::new(MAX_BYTES, 7, "INVALID_ARGUMENT", "no trace id", 1, b"span");
+        let expected = Sample {
+            at_ms: 7,
+            code: "INVALID_ARGUMENT".into(),
+            message: "no trace id".into(),
+            items: 1,
+            body: Bytes::from_static(b"span"),
+            is_cut: false,
+        };
+        assert_eq!(sample, expected);
+        assert!(!Sample::new(MAX_BYTES, 7, "400", "", 1, &[0; MAX_BODY_BYTES]).is_cut);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let samples = Samples::default();
+        samples.fit(MAX_BYTES);
+        // 3-byte characters do not end at the limit.
+        let (text, body) = ("€".repeat(10_000), vec![0x0a; 4 << 20]);
+        let push = |at| samples.push(at, (&text, &text), 1, &body);
+        (0..100).for_each(push);
+        let list = samples.list();
+        assert!(list.len() == KEPT && list.iter().all(|sample| sample.is_cut && sample.body.len() == MAX_BODY_BYTES));
+        let total = || {
+            let sizes = |sample: &Arc<Sample>| {
+                size_of::<Sample>() + sample.code.capacity() + sample.message.capacity() + sample.body.len()
+            };
+            samples.list().iter().map(sizes).sum::<usize>()
+        };
+        assert!(total() <= MAX_BYTES, "{}", total());
+        let little = 40 * 1024;
+        samples.fit(little);
+        assert!(samples.list().len() == 2 && total() <= little, "there are more pipelines now: {}", total());
+        (100..200).for_each(push);
+        let list = samples.list();
+        assert!(list.len() == 3 && list[0].at_ms == 199 && total() <= little, "{} of {}", list.len(), total());
+        samples.fit(0);
+        push(200);
+        assert_eq!(samples.list(), []);
+        assert!(!samples.is_due(1), "without room none is looked for");
+    }
 }
