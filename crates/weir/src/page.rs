@@ -28,6 +28,7 @@ use attributes::AttributesPage;
 pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
+pub(crate) use taps::EdgeName;
 use recent::RecentPage;
 use rehearsal::RehearsalPage;
 use sample::SamplePage;

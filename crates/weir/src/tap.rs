@@ -15,6 +15,7 @@ use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, moment, number};
+use crate::page::EdgeName;
 use crate::tables::{columns_of_terminal, count, cut, legible, legible_json};
 
 const EXAMPLES: &str = "\
@@ -47,8 +48,8 @@ pub(crate) struct TapArgs {
     #[arg(long, conflicts_with_all = ["edge", "text", "condition", "rate", "duration"])]
     recent: bool,
     /// Where to look
-    #[arg(long, value_enum, default_value_t = Edge::In)]
-    edge: Edge,
+    #[arg(long, value_enum, default_value_t = EdgeName::In, value_name = "EDGE")]
+    edge: EdgeName,
     /// Only items in which this text occurs; also a trace id or span id in hexadecimal digits
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
@@ -73,16 +74,6 @@ pub(crate) struct TapArgs {
     /// How items are shown
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Edge {
-    /// What the pipeline takes, before its rules
-    In,
-    /// What its rules remove
-    Removed,
-    /// What is left after its rules
-    Out,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -118,13 +109,8 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     if args.recent {
         return recent(&admin, args);
     }
-    let edge = match args.edge {
-        Edge::In => "in",
-        Edge::Removed => "removed",
-        Edge::Out => "out",
-    };
     let wish = json!({
-        "pipeline": args.pipeline, "edge": edge, "text": args.text, "where": args.condition,
+        "pipeline": args.pipeline, "edge": args.edge, "text": args.text, "where": args.condition,
         "items_per_second": args.rate, "seconds": args.duration.as_secs().max(1), "redact": !args.no_redact,
     });
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -51,12 +52,16 @@ struct Opened {
     redact: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
+/// An edge as requests and the command line call it.
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-enum EdgeName {
+pub(crate) enum EdgeName {
+    /// What the pipeline takes, before its rules
     #[default]
     In,
+    /// What its rules remove
     Removed,
+    /// What is left after its rules
     Out,
 }
 
