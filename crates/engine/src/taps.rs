@@ -28,8 +28,8 @@ use crate::clock::unix_nanos;
 use crate::rules::{Processed, Rules};
 
 pub use caught::{Caught, RemovedBy};
-use inbox::Passed;
 pub(crate) use followed::Followed;
+use inbox::Passed;
 pub(crate) use mark::Mark;
 pub use mark::Way;
 pub use recent::RecentItems;

@@ -28,11 +28,11 @@ use attributes::AttributesPage;
 pub(crate) use configurations::Configurations;
 use now::Now;
 pub(crate) use past::Past;
-pub(crate) use taps::EdgeName;
 use recent::RecentPage;
 use rehearsal::RehearsalPage;
 use sample::SamplePage;
 use talkers::TalkersPage;
+pub(crate) use taps::EdgeName;
 use taps::TapsPage;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";

@@ -130,7 +130,10 @@ impl Changed {
         let deployed = &named.processing.sections;
         let Some(written) = &self.filters else { return Ok(deployed.clone()) };
         if !written.is_empty() && !matches!(named.output.body, Body::FluentBit(_)) {
-            return Err(Refusal::wrong(format!("{} does not send records of Fluent Bit: it has no `filters`", named.id)));
+            return Err(Refusal::wrong(format!(
+                "{} does not send records of Fluent Bit: it has no `filters`",
+                named.id
+            )));
         }
         let section = |(number, filter): (usize, &FluentBitFilter)| match filter {
             FluentBitFilter::Written(text) => {

@@ -89,7 +89,11 @@ async fn becomes(weir: &Weir, state: &str) -> Value {
         last["state"] == state
     })
     .await;
-    println!("{}: {state} after {:.1} s", std::thread::current().name().unwrap_or_default(), began.elapsed().as_secs_f64());
+    println!(
+        "{}: {state} after {:.1} s",
+        std::thread::current().name().unwrap_or_default(),
+        began.elapsed().as_secs_f64()
+    );
     last
 }
 
