@@ -30,6 +30,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::budget::{Funds, Permit, Text};
+use crate::division::TLS_CONNECTION_BYTES;
 use crate::receive::Gate;
 use crate::view::{Health, View};
 pub use readers::Readers;
@@ -163,13 +164,24 @@ impl Desk {
     }
 
     async fn converse(self, stream: TcpStream, peer: IpAddr) {
+        let (gate, funds) = (self.gate.clone(), self.funds.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let desk = self.clone();
             async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(BUFFER_BYTES);
-        let conversation = builder.serve_connection(TokioIo::new(stream), service);
+        let conversation = async {
+            match gate.filter(|gate| gate.wants_tls()) {
+                None => builder.serve_connection(TokioIo::new(stream), service).await.ok(),
+                Some(gate) => {
+                    // Without memory it is closed.
+                    let _paid = funds.find(|budget| budget.try_take(TLS_CONNECTION_BYTES))?;
+                    let stream = gate.shake_hands(stream).await?;
+                    builder.serve_connection(TokioIo::new(stream), service).await.ok()
+                }
+            }
+        };
         // A client that goes away, or does not, is its own business.
         let _ = tokio::time::timeout(CONVERSATION_TIMEOUT, conversation).await;
     }
@@ -215,12 +227,13 @@ impl Desk {
         if self.gate.is_some() && is_many { tokio::task::block_in_place(show) } else { show() }
     }
 
-    /// Why this client may not see what is at the path. Where no token is wanted, only this machine can connect; but the
+    /// Why this client may not see what is at the path. Where clients are not known, only this machine can connect; but the
     /// page of a foreign site in a browser on this machine can, too, under a name of its own that it has pointed here.
     fn refusal(&self, headers: &HeaderMap, route: Option<&Route>) -> Option<Answer> {
         let gate = self.gate.as_ref().filter(|_| !route.is_some_and(|route| route.page.is_public()))?;
-        if !gate.wants_tokens() && !headers.get(HOST).is_none_or(is_here) {
-            let text = "without a token, only names of this machine are answered: localhost, or an address\n";
+        if !gate.knows_clients() && !headers.get(HOST).is_none_or(is_here) {
+            let text =
+                "without a token or a certificate, only names of this machine are answered: localhost, or an address\n";
             return Some(text_answer(StatusCode::MISDIRECTED_REQUEST, text));
         }
         let refusal = gate.check(headers).err()?;

@@ -16,7 +16,7 @@ const CONNECTION_BYTES: usize = 72 * 1024;
 /// The same with TLS. Measured with hundreds of each kind, after heads as large as they may be: 112 KiB in the middle
 /// of a record; 141 KiB in the middle of a TLS message that follows large frames; 168 KiB if the client also has as
 /// many certificates as it may have.
-const TLS_CONNECTION_BYTES: usize = 168 * 1024;
+pub(crate) const TLS_CONNECTION_BYTES: usize = 168 * 1024;
 /// One process has no use for more connections than this.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
@@ -296,13 +296,13 @@ mod tests {
     use weir_plan::Secret;
 
     use super::*;
-    use crate::settings::{Fsync, IngestSecurity, IngestTls, Journal, MEMORY, MEMORY_MIN};
+    use crate::settings::{Fsync, Journal, MEMORY, MEMORY_MIN, PortSecurity, PortTls};
 
     #[test]
     fn connections_with_tls_are_fewer() {
         let plain = Settings { memory: MEMORY, ..Settings::default() };
-        let tls = IngestTls { cert_pem: String::new(), key_pem: Secret::new(""), client_ca_pem: None };
-        let security = IngestSecurity { tls: Some(tls), ..IngestSecurity::default() };
+        let tls = PortTls { cert_pem: String::new(), key_pem: Secret::new(""), client_ca_pem: None };
+        let security = PortSecurity { tls: Some(tls), ..PortSecurity::default() };
         let secured = Settings { security, ..plain.clone() };
         assert_eq!(Division::among(&plain, 1, 0).connections, 910);
         assert_eq!(Division::among(&secured, 1, 0).connections, 390);

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use weir_plan::Secret;
 
 use crate::StartError;
 use crate::admin::{Desk, HealthPage, LivePage, Route};
@@ -16,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::probes::{LIVE, Probes};
 use crate::receive::{Gate, Server};
 use crate::samples::{Lost, LostPage};
-use crate::settings::{Admin, IngestSecurity, Settings};
+use crate::settings::{Admin, PortSecurity, Settings};
 use crate::view::View;
 
 /// The addresses that an engine listens on; `None` where its settings have no port.
@@ -45,10 +44,12 @@ pub struct Entrance {
 impl Entrance {
     /// Takes up certificates and tokens, and binds the ports that there are.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
-        let tokens = &settings.admin.tokens;
-        is_closed(&settings.admin, tokens)?;
-        let gate = Gate::new(&settings.security).map_err(StartError::Security)?;
-        let admin_gate = Arc::new(Gate::new(&with_tokens(tokens)).map_err(StartError::Security)?);
+        let admin = &settings.admin;
+        is_closed(admin, &admin.security)?;
+        let gate = Gate::new(&settings.security).map_err(|error| of_ports(OTLP_PORTS, &error));
+        let admin_gate = Gate::new(&admin.security).map_err(|error| of_ports(ADMIN, &error));
+        let [gate, admin_gate] = [gate, admin_gate].map(|gate| gate.map_err(StartError::Security));
+        let (gate, admin_gate) = (gate?, Arc::new(admin_gate?));
         Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
     }
 
@@ -88,18 +89,22 @@ impl OtlpPorts {
     }
 }
 
-/// Checks that nobody sees samples of telemetry without one of these tokens.
-pub(crate) fn is_closed(admin: &Admin, tokens: &[Secret]) -> Result<(), StartError> {
+/// Checks that nobody else sees samples of telemetry.
+pub(crate) fn is_closed(admin: &Admin, security: &PortSecurity) -> Result<(), StartError> {
     match admin.port {
-        Some(port) if !admin.may_have(tokens) => {
+        Some(port) if !admin.may_have(security) => {
             Err(StartError::OpenAdmin { address: SocketAddr::new(admin.listen, port) })
         }
         _ => Ok(()),
     }
 }
 
-pub(crate) fn with_tokens(tokens: &[Secret]) -> IngestSecurity {
-    IngestSecurity { tls: None, tokens: tokens.to_vec() }
+pub(crate) const OTLP_PORTS: &str = "the OTLP ports";
+pub(crate) const ADMIN: &str = "the admin port";
+
+/// What is wrong with the certificates of ports.
+pub(crate) fn of_ports(ports: &str, error: &str) -> String {
+    format!("cannot secure {ports}: {error}")
 }
 
 /// Those who serve, and where.

@@ -96,13 +96,13 @@ use accounts::Accounts;
 use budget::{Budget, Funds};
 use clock::Clock;
 use division::{Division, PAGES, STREAMS};
-use entrance::{DeskFunds, Doors, Socket, desks, is_closed, with_tokens};
+use entrance::{ADMIN, DeskFunds, Doors, OTLP_PORTS, Socket, desks, is_closed, of_ports};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
 use receive::{Gate, Load, Receiver, ReceiverStats, Server, ServerLimits};
 use reloads::Reloads;
-use settings::{IngestSecurity, LAST_ANSWERS, LAST_WRITES};
+use settings::{LAST_ANSWERS, LAST_WRITES, PortSecurity};
 use store::{Io, Opened, Store};
 use view::{Owners, View};
 
@@ -124,14 +124,15 @@ pub enum StartError {
     /// Everybody could see samples of telemetry.
     #[error(
         "cannot listen on {address} for administration without a token, because telemetry can be seen there; name a file \
-         of tokens with --admin-token-file, or a loopback address with --admin-listen"
+         of tokens with --admin-token-file, authorities of clients with --admin-tls-client-ca, or a loopback address with \
+         --admin-listen"
     )]
     OpenAdmin {
         /// What was to be bound.
         address: SocketAddr,
     },
-    /// A certificate or key for the OTLP ports cannot be used.
-    #[error("cannot secure the OTLP ports: {0}")]
+    /// A certificate or key for a port cannot be used.
+    #[error("{0}")]
     Security(String),
     /// There is not enough memory for that many.
     #[error(
@@ -365,17 +366,18 @@ impl Engine {
     ///
     /// # Errors
     /// What is wrong with a certificate or key; then nothing has changed.
-    pub fn secure(&self, security: &IngestSecurity) -> Result<(), String> {
-        self.receiver.gate.replace(security)
+    pub fn secure(&self, security: &PortSecurity) -> Result<(), String> {
+        self.receiver.gate.replace(security).map_err(|error| of_ports(OTLP_PORTS, &error))
     }
 
     /// Who may see samples of telemetry from now on.
     ///
     /// # Errors
-    /// When there is no token and the address is not a loopback address; then nothing has changed.
-    pub fn secure_admin(&self, tokens: &[Secret]) -> Result<(), String> {
-        is_closed(&self.pipelines.settings.admin, tokens).map_err(|error| error.to_string())?;
-        self.admin_gate.replace(&with_tokens(tokens))
+    /// What is wrong with a certificate or key, or when everybody could look although the address is not a loopback address;
+    /// then nothing has changed.
+    pub fn secure_admin(&self, security: &PortSecurity) -> Result<(), String> {
+        is_closed(&self.pipelines.settings.admin, security).map_err(|error| error.to_string())?;
+        self.admin_gate.replace(security).map_err(|error| of_ports(ADMIN, &error))
     }
 
     /// A new configuration was there and could not be used. Whoever watches the engine learns of it, and of what is

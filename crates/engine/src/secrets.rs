@@ -13,7 +13,7 @@ use weir_testkit::tls::Authority;
 use crate::budget::Budget;
 use crate::export::{self, BackendLimits};
 use crate::rules::{Memory, Rules};
-use crate::settings::{Admin, IngestSecurity, IngestTls, Proxy, Settings};
+use crate::settings::{Admin, PortSecurity, PortTls, Proxy, Settings};
 use crate::{Engine, StartError};
 
 /// A part of every secret.
@@ -76,16 +76,17 @@ fn settings(own: &Identity) -> Settings {
     let tokens = vec![Secret::new(MARK)];
     let proxy = || Some(Secret::new(format!("http://user:{MARK}@127.0.0.1:9")));
     let Identity { cert_pem, key_pem } = own.clone();
-    let tls = Some(IngestTls { cert_pem, key_pem, client_ca_pem: None });
+    let tls = Some(PortTls { cert_pem, key_pem, client_ca_pem: None });
+    let security = PortSecurity { tls, tokens };
     let (metrics_port, health_port) = (Some(0), Some(0));
     Settings {
         metrics_port,
         health_port,
         grpc_port: Some(0),
         http_port: Some(0),
-        admin: Admin { port: Some(0), tokens: tokens.clone(), ..Admin::default() },
+        admin: Admin { port: Some(0), security: security.clone(), ..Admin::default() },
         proxy: Proxy { https: proxy(), http: proxy(), except: String::new() },
-        security: IngestSecurity { tls, tokens },
+        security,
         ..Settings::default()
     }
 }

@@ -76,18 +76,25 @@ pub trait State: Send + Sync + fmt::Debug {
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()>;
 }
 
-/// Who may send to the OTLP ports. By default, everybody may, in plain text.
+/// Who may use a port. By default, everybody may, in plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct IngestSecurity {
+pub struct PortSecurity {
     /// Transport security.
-    pub tls: Option<IngestTls>,
+    pub tls: Option<PortTls>,
     /// Bearer tokens. Every request must carry one of them; if there are none, it need not.
     pub tokens: Vec<Secret>,
 }
 
-/// TLS of the OTLP ports.
+impl PortSecurity {
+    /// Whether nobody may use it without a secret of their own.
+    pub(crate) fn knows_clients(&self) -> bool {
+        !self.tokens.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca_pem.is_some())
+    }
+}
+
+/// TLS of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IngestTls {
+pub struct PortTls {
     /// PEM certificate chain of this gateway.
     pub cert_pem: String,
     /// PEM private key of this gateway.
@@ -103,22 +110,27 @@ pub struct Admin {
     pub listen: IpAddr,
     /// The port; 0 takes a free one. Without a port nothing is shown.
     pub port: Option<u16>,
-    /// Bearer tokens. Every request must carry one of them. Only a loopback address may be without.
-    pub tokens: Vec<Secret>,
+    /// Who may use it. An address that is no loopback address needs tokens, or clients with certificates.
+    pub security: PortSecurity,
     /// Pages besides those of the engine. If both have the same path, the engine's page is shown.
     pub routes: Vec<Route>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), port: Some(ADMIN_PORT), tokens: Vec::new(), routes: Vec::new() }
+        Self {
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: Some(ADMIN_PORT),
+            security: PortSecurity::default(),
+            routes: Vec::new(),
+        }
     }
 }
 
 impl Admin {
-    /// Whether this many tokens are enough for its address.
-    pub(crate) fn may_have(&self, tokens: &[Secret]) -> bool {
-        self.listen.is_loopback() || !tokens.is_empty()
+    /// Whether this is enough for its address.
+    pub(crate) fn may_have(&self, security: &PortSecurity) -> bool {
+        self.listen.is_loopback() || security.knows_clients()
     }
 }
 
@@ -181,7 +193,7 @@ pub struct Settings {
     /// `None`: nothing is remembered of metric series beyond the process.
     pub state: Option<Arc<dyn State>>,
     /// Who may send.
-    pub security: IngestSecurity,
+    pub security: PortSecurity,
     /// Who may see samples of what was sent.
     pub admin: Admin,
     /// Pages beside `/metrics`, for everybody.
@@ -212,7 +224,7 @@ impl Default for Settings {
             body_timeout: BODY_TIMEOUT,
             journal: None,
             state: None,
-            security: IngestSecurity::default(),
+            security: PortSecurity::default(),
             admin: Admin::default(),
             pages: Vec::new(),
             health_pages: Vec::new(),

@@ -1,23 +1,23 @@
 //! Asks the admin port of a running process: for the commands that show what it does.
 
+mod connection;
+
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use jiff::Timestamp;
+use rustls::ClientConfig;
 use serde_json::Value;
-use weir_plan::Secret;
+use weir_plan::{Identity, Secret, Tls};
 
 use crate::security;
+use connection::{connect, read_all};
 
 /// The admin port of a process on this machine that was not told otherwise.
 pub(crate) const URL: &str = "http://127.0.0.1:55679";
-/// A connection, and each read of it, takes at most so long.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest page that is read.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -27,16 +27,60 @@ pub(crate) struct AdminArgs {
     /// The admin port of a running process; of a pod, use `kubectl port-forward`
     #[arg(long, default_value = URL, value_name = "URL")]
     url: String,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// What it takes to be answered there.
+#[derive(Args, Debug)]
+pub(crate) struct AccessArgs {
     /// A file with the token that the admin port asks for: that of `--admin-token-file`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// PEM certificates of the authorities that may have signed the admin port's certificate [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// PEM certificate chain to show to the admin port
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// PEM private key for --cert
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
 }
 
 impl AdminArgs {
     /// # Errors
-    /// When the token or the URL cannot be used.
+    /// When the URL, the token or a certificate cannot be used.
     pub(crate) fn admin(&self) -> anyhow::Result<Admin> {
-        Admin::new(&self.url, security::tokens(self.token_file.as_deref(), "--token-file")?.pop())
+        self.access.admin(&self.url)
+    }
+}
+
+impl AccessArgs {
+    /// # Errors
+    /// The same.
+    pub(crate) fn admin(&self, url: &str) -> anyhow::Result<Admin> {
+        let token = security::tokens(self.token_file.as_deref(), "--token-file")?.pop();
+        let mut admin = Admin::new(url, token)?;
+        if url.starts_with("https://") {
+            admin.tls = Some(Arc::new(self.tls()?));
+        } else if self.ca.is_some() || self.cert.is_some() {
+            bail!("--ca and --cert are for TLS: write the URL as https://HOST:PORT");
+        }
+        Ok(admin)
+    }
+
+    fn tls(&self) -> anyhow::Result<ClientConfig> {
+        let ca_pem = self.ca.as_ref().map(|file| security::text(file, "--ca")).transpose()?.map(Arc::from);
+        let identity = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Some(Identity {
+                cert_pem: security::text(cert, "--cert")?,
+                key_pem: Secret::new(security::text(key, "--key")?),
+            }),
+            _ => None,
+        };
+        let tls = Tls { ca_pem, identity, insecure_skip_verify: false };
+        weir_engine::client_config(Some(&tls)).map_err(|error| anyhow!("cannot use the certificates: {error}"))
     }
 }
 
@@ -46,17 +90,20 @@ pub(crate) struct Admin {
     /// Host and port.
     address: String,
     token: Option<Secret>,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Admin {
     /// # Errors
     /// When the URL is none.
     pub(crate) fn new(url: &str, token: Option<Secret>) -> anyhow::Result<Self> {
-        let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
+        let address = url.strip_prefix("http://").or(url.strip_prefix("https://")).unwrap_or(url).trim_end_matches('/');
         if address.contains('/') || !address.contains(':') {
-            bail!("cannot use {url:?}: write it as http://HOST:PORT, with the port of --admin-port");
+            bail!(
+                "cannot use {url:?}: write it as http://HOST:PORT or https://HOST:PORT, with the port of --admin-port"
+            );
         }
-        Ok(Self { address: address.to_owned(), token })
+        Ok(Self { address: address.to_owned(), token, tls: None })
     }
 
     /// A page as JSON.
@@ -110,12 +157,7 @@ impl Admin {
     /// In HTTP/1.0, so that the answer ends with the connection.
     fn ask(&self, method: &str, path: &str, document: Option<&Value>) -> anyhow::Result<Vec<u8>> {
         let address = &self.address;
-        let found = address.to_socket_addrs().with_context(|| format!("cannot find {address}"))?.next();
-        let found = found.ok_or_else(|| anyhow!("{address} has no address"))?;
-        let mut stream = TcpStream::connect_timeout(&found, PATIENCE)
-            .with_context(|| format!("nothing answers at {address}: is it the admin port of a running `weir run`?"))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut connection = connect(address, self.tls.as_ref())?;
         let mut request = format!("{method} {path} HTTP/1.0\r\nhost: {address}\r\n");
         if let Some(token) = &self.token {
             let _ = write!(request, "authorization: Bearer {}\r\n", token.reveal());
@@ -124,10 +166,10 @@ impl Admin {
         if document.is_some() {
             let _ = write!(request, "content-type: application/json\r\ncontent-length: {}\r\n", content.len());
         }
-        stream.write_all(format!("{request}\r\n{content}").as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(MOST_BYTES).read_to_end(&mut answer).with_context(|| format!("{address} does not answer"))?;
-        Ok(answer)
+        let cannot =
+            || format!("{address} does not answer{}", if self.tls.is_some() { "" } else { ": does it want https?" });
+        connection.write_all(format!("{request}\r\n{content}").as_bytes()).with_context(cannot)?;
+        read_all(&mut *connection, MOST_BYTES).with_context(cannot)
     }
 }
 
@@ -167,6 +209,6 @@ mod tests {
         assert_eq!(said(b"HTTP/1.1 410 Gone\r\n\r\n{\"error\":\"no tap 7\"}\n"), "no tap 7");
         assert_eq!(said(b"HTTP/1.1 503 Busy\r\n\r\ntry again\n"), "it answered 503: try again");
         assert_eq!(said(b"220 mail"), "the answer is not HTTP");
-        assert!(Admin::new("https://localhost:1/x", None).unwrap_err().to_string().contains("http://HOST:PORT"));
+        assert!(Admin::new("http://localhost:1/x", None).unwrap_err().to_string().contains("http://HOST:PORT"));
     }
 }

@@ -408,10 +408,10 @@ pub(crate) struct IngestArgs {
     pub(crate) bearer_token_file: Option<PathBuf>,
 }
 
-/// Who may look into the gateway. The file is read again when it changes.
+/// Who may look into the gateway. The files are read again when they change.
 #[derive(Args, Debug)]
 pub(crate) struct AdminArgs {
-    /// Address of the admin port; any but a loopback address needs --admin-token-file
+    /// Address of the admin port; any but a loopback address needs --admin-token-file or --admin-tls-client-ca
     #[arg(long, help_heading = ADMINISTRATION, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) admin_listen: IpAddr,
     /// The admin port; 0 picks a free one
@@ -420,6 +420,15 @@ pub(crate) struct AdminArgs {
     /// Tokens, one per line; every request to the admin port must carry one of them as `authorization: Bearer TOKEN`
     #[arg(long, help_heading = ADMINISTRATION, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
+    /// PEM certificate chain of the admin port; clients have to use TLS then
+    #[arg(long, help_heading = ADMINISTRATION, value_name = "FILE", requires = "admin_tls_key")]
+    pub(crate) admin_tls_cert: Option<PathBuf>,
+    /// PEM private key for --admin-tls-cert
+    #[arg(long, help_heading = ADMINISTRATION, value_name = "FILE", requires = "admin_tls_cert")]
+    pub(crate) admin_tls_key: Option<PathBuf>,
+    /// PEM certificates of the authorities that must have signed the certificates of those who look (mutual TLS)
+    #[arg(long, help_heading = ADMINISTRATION, value_name = "FILE", requires = "admin_tls_cert")]
+    pub(crate) admin_tls_client_ca: Option<PathBuf>,
 }
 
 const TRY_EXAMPLES: &str = "\

@@ -5,42 +5,76 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use weir_engine::settings::{IngestSecurity, IngestTls};
+use weir_engine::settings::{PortSecurity, PortTls};
 use weir_plan::Secret;
 
-use crate::cli::{IngestArgs, ProcessArgs};
+use crate::cli::{AdminArgs, IngestArgs, ProcessArgs};
 
 /// Files of this kind are small; what is larger is something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// What the files say.
 pub(crate) struct Security {
-    pub(crate) ingest: IngestSecurity,
-    /// Of the admin port.
-    pub(crate) admin_tokens: Vec<Secret>,
+    pub(crate) ingest: PortSecurity,
+    pub(crate) admin: PortSecurity,
+}
+
+/// The files of a port, each with its flag.
+struct Files<'a> {
+    cert: (&'a Option<PathBuf>, &'static str),
+    key: (&'a Option<PathBuf>, &'static str),
+    client_ca: (&'a Option<PathBuf>, &'static str),
+    tokens: (&'a Option<PathBuf>, &'static str),
+}
+
+impl<'a> Files<'a> {
+    fn of_ingest(args: &'a IngestArgs) -> Self {
+        let IngestArgs { tls_cert, tls_key, tls_client_ca, bearer_token_file } = args;
+        Self {
+            cert: (tls_cert, "--tls-cert"),
+            key: (tls_key, "--tls-key"),
+            client_ca: (tls_client_ca, "--tls-client-ca"),
+            tokens: (bearer_token_file, "--bearer-token-file"),
+        }
+    }
+
+    fn of_admin(args: &'a AdminArgs) -> Self {
+        let AdminArgs { admin_tls_cert, admin_tls_key, admin_tls_client_ca, admin_token_file, .. } = args;
+        Self {
+            cert: (admin_tls_cert, "--admin-tls-cert"),
+            key: (admin_tls_key, "--admin-tls-key"),
+            client_ca: (admin_tls_client_ca, "--admin-tls-client-ca"),
+            tokens: (admin_token_file, "--admin-token-file"),
+        }
+    }
+
+    fn read(&self) -> anyhow::Result<PortSecurity> {
+        let tls = match (self.cert, self.key) {
+            ((Some(cert), of_cert), (Some(key), of_key)) => Some(PortTls {
+                cert_pem: text(cert, of_cert)?,
+                key_pem: Secret::new(text(key, of_key)?),
+                client_ca_pem: self.client_ca.0.as_ref().map(|ca| text(ca, self.client_ca.1)).transpose()?,
+            }),
+            _ => None,
+        };
+        let (file, flag) = self.tokens;
+        Ok(PortSecurity { tls, tokens: tokens(file.as_deref(), flag)? })
+    }
+
+    fn all(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let files = [self.cert, self.key, self.client_ca, self.tokens].map(|(file, _)| file.clone());
+        files.into_iter().flatten()
+    }
 }
 
 /// Reads the files.
 pub(crate) fn read(args: &ProcessArgs) -> anyhow::Result<Security> {
-    let IngestArgs { tls_cert, tls_key, tls_client_ca, bearer_token_file } = &args.ingest;
-    let tls = match (tls_cert, tls_key) {
-        (Some(cert), Some(key)) => Some(IngestTls {
-            cert_pem: text(cert, "--tls-cert")?,
-            key_pem: Secret::new(text(key, "--tls-key")?),
-            client_ca_pem: tls_client_ca.as_ref().map(|ca| text(ca, "--tls-client-ca")).transpose()?,
-        }),
-        _ => None,
-    };
-    let tokens = tokens(bearer_token_file.as_deref(), "--bearer-token-file")?;
-    let admin_tokens = self::tokens(args.admin.admin_token_file.as_deref(), "--admin-token-file")?;
-    Ok(Security { ingest: IngestSecurity { tls, tokens }, admin_tokens })
+    Ok(Security { ingest: Files::of_ingest(&args.ingest).read()?, admin: Files::of_admin(&args.admin).read()? })
 }
 
 /// The files, to be read again when they change.
 pub(crate) fn files(args: &ProcessArgs) -> Vec<PathBuf> {
-    let IngestArgs { tls_cert, tls_key, tls_client_ca, bearer_token_file } = &args.ingest;
-    let files = [tls_cert, tls_key, tls_client_ca, bearer_token_file, &args.admin.admin_token_file];
-    files.into_iter().flatten().cloned().collect()
+    Files::of_ingest(&args.ingest).all().chain(Files::of_admin(&args.admin).all()).collect()
 }
 
 /// One token on each line, so that a new one can be added before the old one goes. None without a file.
@@ -58,7 +92,7 @@ pub(crate) fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<Vec<Secr
     Ok(tokens.into_iter().map(Secret::new).collect())
 }
 
-fn text(file: &Path, flag: &str) -> anyhow::Result<String> {
+pub(crate) fn text(file: &Path, flag: &str) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {} ({flag})", file.display());
     let mut text = String::new();
     File::open(file).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)).with_context(cannot)?;

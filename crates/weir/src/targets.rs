@@ -1,7 +1,6 @@
 //! `weir targets`: how targets are scraped, from the page of a running process.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -9,8 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use weir_loadtest::output::printed;
 
-use crate::admin::{Admin, URL};
-use crate::security;
+use crate::admin::{AccessArgs, URL};
 use crate::tables::{bytes, count, table, time, whole_seconds};
 
 const EXAMPLES: &str = "\
@@ -35,9 +33,8 @@ pub(crate) struct TargetsArgs {
     /// How it is shown
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-    /// A file with the token that the admin port asks for: that of `weir run --admin-token-file`
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,8 +47,7 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<ExitCode> {
-    let token = security::tokens(args.token_file.as_deref(), "--token-file")?.pop();
-    let admin = Admin::new(args.url.trim_end_matches('/').trim_end_matches(PATH), token);
+    let admin = args.access.admin(args.url.trim_end_matches('/').trim_end_matches(PATH));
     let page = admin.and_then(|admin| admin.get_bytes(PATH));
     let page = page.with_context(|| format!("cannot read the targets of {}", args.url))?;
     let found: Option<Value> = serde_json::from_slice(&page).ok().filter(|page: &Value| page["targets"].is_array());

@@ -1,4 +1,4 @@
-//! Who may send: TLS, client certificates and bearer tokens on the OTLP ports. Open to everybody unless asked for.
+//! Who may use a port: TLS, client certificates and bearer tokens. Open to everybody unless asked for.
 
 mod chains;
 mod unheard;
@@ -19,7 +19,7 @@ use weir_plan::Secret;
 use self::chains::ShortChains;
 use self::unheard::{Bounded, Heard, Unheard};
 use super::Refusal;
-use crate::settings::{IngestSecurity, IngestTls};
+use crate::settings::{PortSecurity, PortTls};
 
 /// For a TLS handshake. A client that takes longer has nothing to send.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,6 +37,7 @@ pub(crate) struct Gate {
 struct Admission {
     tls: Option<Tls>,
     tokens: Vec<Secret>,
+    knows_clients: bool,
 }
 
 #[derive(Clone)]
@@ -49,12 +50,12 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Gate {
-    pub(crate) fn new(security: &IngestSecurity) -> Result<Self, String> {
+    pub(crate) fn new(security: &PortSecurity) -> Result<Self, String> {
         Ok(Self { rules: RwLock::new(Arc::new(rules(security)?)) })
     }
 
     /// Sets other rules for connections and requests from now on. On an error the old ones stay.
-    pub(crate) fn replace(&self, security: &IngestSecurity) -> Result<(), String> {
+    pub(crate) fn replace(&self, security: &PortSecurity) -> Result<(), String> {
         let rules = Arc::new(rules(security)?);
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
         Ok(())
@@ -65,12 +66,12 @@ impl Gate {
     }
 
     /// Whether connections begin with a TLS handshake.
-    pub(super) fn wants_tls(&self) -> bool {
+    pub(crate) fn wants_tls(&self) -> bool {
         self.rules().tls.is_some()
     }
 
     /// The server's side of the handshake; `None` when it fails, which is the client's business.
-    pub(super) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
     ) -> Option<impl AsyncRead + AsyncWrite + Unpin + use<S>> {
@@ -92,9 +93,9 @@ impl Gate {
         }
     }
 
-    /// Whether requests have to carry a token.
-    pub(crate) fn wants_tokens(&self) -> bool {
-        !self.rules().tokens.is_empty()
+    /// Whether clients have to show a certificate or a token.
+    pub(crate) fn knows_clients(&self) -> bool {
+        self.rules().knows_clients
     }
 
     /// Whether a request with these headers may be taken.
@@ -122,12 +123,12 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-fn rules(security: &IngestSecurity) -> Result<Admission, String> {
+fn rules(security: &PortSecurity) -> Result<Admission, String> {
     let tls = security.tls.as_ref().map(acceptor).transpose()?.map(Tls);
-    Ok(Admission { tls, tokens: security.tokens.clone() })
+    Ok(Admission { tls, tokens: security.tokens.clone(), knows_clients: security.knows_clients() })
 }
 
-fn acceptor(tls: &IngestTls) -> Result<TlsAcceptor, String> {
+fn acceptor(tls: &PortTls) -> Result<TlsAcceptor, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn only_a_whole_token_is_the_token() {
-        let security = IngestSecurity { tls: None, tokens: vec![Secret::new("abc"), Secret::new("other")] };
+        let security = PortSecurity { tls: None, tokens: vec![Secret::new("abc"), Secret::new("other")] };
         let gate = Gate::new(&security).unwrap();
         let check = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
@@ -173,7 +174,7 @@ mod tests {
             assert!(!check(value), "{value}");
         }
         assert!(gate.check(&HeaderMap::new()).is_err());
-        gate.replace(&IngestSecurity::default()).unwrap();
+        gate.replace(&PortSecurity::default()).unwrap();
         assert!(gate.check(&HeaderMap::new()).is_ok());
     }
 
@@ -181,8 +182,8 @@ mod tests {
     fn what_cannot_be_used_is_named() {
         let tls = |cert_pem: &str, client_ca_pem: Option<&str>| {
             let (cert_pem, client_ca_pem) = (cert_pem.to_owned(), client_ca_pem.map(str::to_owned));
-            let tls = Some(IngestTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
-            Gate::new(&IngestSecurity { tls, tokens: Vec::new() }).unwrap_err()
+            let tls = Some(PortTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
+            Gate::new(&PortSecurity { tls, tokens: Vec::new() }).unwrap_err()
         };
         assert_eq!(tls("x", None), "cannot read the certificate: failed to decode PEM block: found none");
         assert!(tls("x", Some("y")).starts_with("cannot use the clients' CA"));

@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use weir_engine::admin::{Asked, Page, Route, Shown};
-use weir_engine::settings::Admin;
+use weir_engine::settings::{Admin, PortSecurity};
 use weir_engine::{Settings, Text};
 use weir_plan::Secret;
 use weir_testkit::backend::{Backend, Captured, Say};
@@ -18,6 +18,10 @@ use weir_testkit::sink::closed_port;
 use weir_testkit::{eventually, http, payload};
 
 use crate::support::{Gateway, pipeline, settings};
+
+fn with_tokens(tokens: &[&str]) -> PortSecurity {
+    PortSecurity { tls: None, tokens: tokens.iter().map(|token| Secret::new(*token)).collect() }
+}
 
 /// A request with a token.
 fn with_token(path: &str, token: &str) -> Vec<u8> {
@@ -35,7 +39,7 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
     let admin = Admin {
         listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         port: Some(0),
-        tokens: vec![Secret::new("good")],
+        security: with_tokens(&["good"]),
         routes: Vec::new(),
     };
     let settings = Settings { admin, ..settings() };
@@ -58,10 +62,10 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
     assert_eq!((&refused[0]["items"], &refused[0]["pipeline"]), (&1.into(), &"traces/backend".into()), "{refused}");
     assert_eq!(http::exchange(admin, &with_token("/", "good")).await.status, 404);
 
-    gateway.engine.secure_admin(&[Secret::new("better")]).unwrap();
+    gateway.engine.secure_admin(&with_tokens(&["better"])).unwrap();
     assert_eq!(http::exchange(admin, &with_token("/rejected", "good")).await.status, 401);
     assert_eq!(http::exchange(admin, &with_token("/rejected", "better")).await.status, 200);
-    let open = gateway.engine.secure_admin(&[]).unwrap_err();
+    let open = gateway.engine.secure_admin(&PortSecurity::default()).unwrap_err();
     assert!(open.contains("without a token"), "{open}");
     eventually("the page is paid for until it is read", async || {
         gateway.scrape().await.get("weir_memory_used_bytes") == 0.0
@@ -102,7 +106,7 @@ async fn pages_from_outside_are_served_to_those_who_may_see_them() {
         Route::new("/endless", Endless),
         Route::new("/backends", Counting(Arc::clone(&asked))),
     ];
-    let admin = Admin { port: Some(0), tokens: vec![Secret::new("good")], routes, ..Admin::default() };
+    let admin = Admin { port: Some(0), security: with_tokens(&["good"]), routes, ..Admin::default() };
     let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], Settings { admin, ..settings() }).await;
     let admin = gateway.at.admin;
     assert_eq!(http::get(admin, "/pods/a").await.status, 401);

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use weir_engine::Settings;
-use weir_engine::settings::{IngestSecurity, IngestTls};
+use weir_engine::settings::{PortSecurity, PortTls};
 use weir_loadtest::sink::Sink;
 use weir_plan::{Header, Output, Pipeline, Protocol, Secret, Signal, Tls};
 use weir_testkit::grpc::{Grpc, OK, UNAUTHENTICATED};
@@ -19,12 +19,12 @@ fn with_token(token: &str) -> Vec<Header> {
     vec![Header { name: "authorization".into(), value: Secret::new(format!("Bearer {token}")) }]
 }
 
-fn tokens(tokens: &[&str]) -> IngestSecurity {
-    IngestSecurity { tls: None, tokens: tokens.iter().map(|token| Secret::new(*token)).collect() }
+fn tokens(tokens: &[&str]) -> PortSecurity {
+    PortSecurity { tls: None, tokens: tokens.iter().map(|token| Secret::new(*token)).collect() }
 }
 
 /// A gateway with these rules, and what is behind it.
-async fn guarded(security: IngestSecurity) -> (Sink, Gateway) {
+async fn guarded(security: PortSecurity) -> (Sink, Gateway) {
     let sink = sink("{}").await;
     let settings = Settings { security, ..settings() };
     let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;
@@ -65,7 +65,7 @@ async fn a_token_is_wanted_on_both_transports() {
     }
     // A token that is withdrawn is refused from then on, on connections that are open.
     let client = gateway.client().await;
-    gateway.engine.secure(&IngestSecurity::default()).unwrap();
+    gateway.engine.secure(&PortSecurity::default()).unwrap();
     assert_eq!(client.export(&payload::encoded(300, 1, 0)).await.code, OK);
     gateway.engine.secure(&tokens(&["newer"])).unwrap();
     assert_eq!(client.export(&payload::encoded(301, 1, 0)).await.code, UNAUTHENTICATED);
@@ -79,7 +79,7 @@ async fn a_token_is_wanted_on_both_transports() {
 #[tokio::test]
 async fn with_tls_only_clients_that_are_trusted_come_through() {
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
-    let security = IngestSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
+    let security = PortSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
     let (sink, gateway) = guarded(security).await;
     let to = |port: SocketAddr, protocol, identity| {
         let tls = Some(Tls { ca_pem: Some(servers.pem().into()), identity, ..Tls::default() });
@@ -94,13 +94,13 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     assert!(gateway.scrape().await.get("weir_receiver_tls_handshakes_failed_total") >= 3.0);
 
     // Another certificate, as after a renewal by another authority, without a restart.
-    let renewed = IngestSecurity { tls: Some(ingest(&strangers, None)), tokens: Vec::new() };
+    let renewed = PortSecurity { tls: Some(ingest(&strangers, None)), tokens: Vec::new() };
     gateway.engine.secure(&renewed).unwrap();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 400, &sink).await);
-    let garbage = IngestTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
-    gateway.engine.secure(&IngestSecurity { tls: Some(garbage), tokens: Vec::new() }).unwrap_err();
+    let garbage = PortTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
+    gateway.engine.secure(&PortSecurity { tls: Some(garbage), tokens: Vec::new() }).unwrap_err();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 410, &sink).await, "the last good certificate stays");

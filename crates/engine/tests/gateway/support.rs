@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_engine::settings::{Admin, Fsync, IngestTls, Journal};
+use weir_engine::settings::{Admin, Fsync, Journal, PortTls};
 use weir_engine::{BookFigures, Engine, Settings};
 use weir_enrich::{PodList, Pods};
 use weir_journal::Fs;
@@ -65,9 +65,9 @@ pub(crate) async fn on_disk_by_way_of(dir: &DataDir, between: impl FnOnce(Arc<dy
 }
 
 /// How a gateway serves its clients; with `clients`, those need a certificate of theirs.
-pub(crate) fn ingest(own: &Authority, clients: Option<&Authority>) -> IngestTls {
+pub(crate) fn ingest(own: &Authority, clients: Option<&Authority>) -> PortTls {
     let Identity { cert_pem, key_pem } = own.identity_of("127.0.0.1");
-    IngestTls { cert_pem, key_pem, client_ca_pem: clients.map(Authority::pem) }
+    PortTls { cert_pem, key_pem, client_ca_pem: clients.map(Authority::pem) }
 }
 
 /// An uncompressed gRPC pipeline to a local backend.

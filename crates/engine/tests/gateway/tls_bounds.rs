@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use weir_engine::Settings;
-use weir_engine::settings::IngestSecurity;
+use weir_engine::settings::PortSecurity;
 use weir_loadtest::sink::Sink;
 use weir_testkit::http::{PROTOBUF, head, read_answer};
 use weir_testkit::sink::{arrived, sink};
@@ -32,7 +32,7 @@ struct Guarded {
 impl Guarded {
     async fn new() -> Self {
         let (servers, clients) = (Authority::new(), Authority::new());
-        let security = IngestSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
+        let security = PortSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
         let sink = sink("{}").await;
         let settings = Settings { security, ..settings() };
         let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;

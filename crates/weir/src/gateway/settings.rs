@@ -40,9 +40,9 @@ pub(super) fn of(args: &ProcessArgs, plan: &Plan) -> anyhow::Result<Settings> {
     if args.fsync_interval.is_zero() {
         bail!("cannot sync every 0 s: choose a longer --fsync-interval, or --fsync always");
     }
-    let Security { ingest: security, admin_tokens: tokens } = security::read(args)?;
+    let Security { ingest: security, admin } = security::read(args)?;
     let (listen, port) = (args.admin.admin_listen, Some(args.admin.admin_port));
-    let admin = Admin { listen, port, tokens, routes: Vec::new() };
+    let admin = Admin { listen, port, security: admin, routes: Vec::new() };
     let serves_clients = serves_clients(args, plan);
     Ok(Settings {
         listen: args.listen,
