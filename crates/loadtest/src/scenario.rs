@@ -48,7 +48,7 @@ use tokio::time::Instant;
 pub use self::all::{AllArgs, run_all};
 pub use self::args::{Hardship, LoadtestArgs, Peer, Test};
 use self::config::Output;
-pub use self::config::{Annotation, RecordFormat};
+pub use self::config::{Annotation, Overlay, RecordFormat};
 pub use self::judgement::Kpis;
 pub use self::judgement::lines::LineKpis;
 pub use self::judgement::pages::PageKpis;

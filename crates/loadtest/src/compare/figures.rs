@@ -10,7 +10,7 @@ pub(crate) enum Better {
 }
 
 /// All figures that are compared, in the order in which they are shown.
-const FIGURES: [(&str, Better); 39] = [
+const FIGURES: [(&str, Better); 40] = [
     ("accepted_per_s", Better::Higher),
     ("exported_per_s", Better::Higher),
     ("input_mb_per_cpu_s", Better::Higher),
@@ -48,6 +48,7 @@ const FIGURES: [(&str, Better); 39] = [
     ("over_s_max", Better::Lower),
     ("false_alarms", Better::Lower),
     ("series", Better::Neither),
+    ("samples_per_s", Better::Neither),
     ("targets_cpu_cores", Better::Neither),
     ("sinks_cpu_cores", Better::Neither),
 ];

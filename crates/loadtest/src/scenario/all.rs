@@ -21,7 +21,7 @@ use super::outcome::{Outcome, REPORT};
 use super::prepared::{Here, Prepared};
 use super::present::finding;
 use super::script::{Backpressure, Variant};
-use super::{LoadtestArgs, Peer, SystemKind, Test, directory, print, progress, published};
+use super::{LoadtestArgs, Overlay, Peer, SystemKind, Test, directory, print, progress, published};
 use crate::files;
 use crate::report::history::{Entry, History, USUAL_NAME};
 use crate::report::{Environment, Page, Section, Verdict};
@@ -157,6 +157,7 @@ impl AllArgs {
             test,
             multi: variant.multi,
             backpressure: variant.backpressure.is_some(),
+            overlay: variant.overlay,
             name: self.name.clone(),
             duration: self.duration,
             warmup: self.warmup,
@@ -186,11 +187,22 @@ fn published_tests() -> anyhow::Result<Vec<(Test, Variant)>> {
     Ok(tests)
 }
 
-/// One pipeline and three, with backends that are well and that are not.
-fn variants(test: Test) -> [Variant; 4] {
+/// One pipeline and three, with backends that are well and that are not. The log gateway has its two setups instead, and the
+/// self monitor pipelines and troubles of its own.
+fn variants(test: Test) -> Vec<Variant> {
     let refusing = Some(Backpressure { percent: test.published_backpressure(), is_published: true });
-    [(false, None), (true, None), (false, refusing), (true, refusing)]
-        .map(|(multi, backpressure)| Variant { multi, backpressure })
+    match test {
+        Test::LogsOtel => {
+            let setups = [Overlay::Base, Overlay::Batch].map(Some);
+            setups.map(|overlay| Variant { overlay, ..Variant::default() }).into()
+        }
+        Test::SelfMonitor => vec![Variant::default()],
+        Test::Traces | Test::Metrics | Test::Logagent | Test::LogsFluentbit | Test::Metricagent => {
+            [(false, None), (true, None), (false, refusing), (true, refusing)]
+                .map(|(multi, backpressure)| Variant { multi, backpressure, overlay: None })
+                .into()
+        }
+    }
 }
 
 /// Whether a peer has what a test needs.

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use clap::{ArgAction, Args, ValueEnum};
 use weir_units::{parse_duration, parse_positive_duration, parse_positive_size, parse_size};
 
-use super::config::{Annotation, Output, RecordFormat};
+use super::config::{Annotation, Output, Overlay, RecordFormat};
 use super::processing::Processing;
 use super::script::{self, Absence, Backpressure, Ending, KillPlan, Script, Variant};
 use super::{SystemKind, pages, writer};
@@ -25,6 +25,7 @@ Examples:
   weir loadtest -t metrics
   weir loadtest -t metrics --rate 5300 --attributes 7
   weir loadtest -t logs-otel -r 1000 -s 2000
+  weir loadtest -t logs-otel --overlay batch --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t logs-otel --scenario matrix -d 20
   weir loadtest -t traces --processing filter97 --peer otelcol=bench/peers/bin/otelcol
   weir loadtest -t logagent --peer otelcol=bench/peers/bin/otelcol
@@ -64,7 +65,11 @@ pub struct LoadtestArgs {
     /// So many percent instead, with -b
     #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub backpressure_percent: Option<u8>,
-    /// Something worse than the four published scenarios
+    /// The published test of the log gateway, with -t logs-otel: 80 clients send a record in each request, as fast as they
+    /// are answered
+    #[arg(long, value_enum, value_name = "SETUP", conflicts_with = "scenario")]
+    pub overlay: Option<Overlay>,
+    /// Something worse than the published scenarios
     #[arg(long, value_enum, value_name = "NAME")]
     pub scenario: Option<Hardship>,
     /// How the backend is away in the scenarios `outage` [default: refused] and `rotation` [default: silent]
@@ -103,12 +108,12 @@ pub struct LoadtestArgs {
     /// Append a line about the test to this file [default: with -o, history.jsonl beside DIR]
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
-    /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64]; of the
+    /// Connections of the generator, each with one request in flight [default: 8; with --scenario or producers 64, with --overlay 80]; of the
     /// log agents, containers [default: 10]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub concurrency: Option<u16>,
     /// Offer this many spans, points or records per second (open loop) [default: --max for traces and log agents,
-    /// 2000 producers for metrics, 1000 for logs; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client,
+    /// 2000 producers for metrics, 1000 for logs, --max with --overlay; with --scenario 10000, sick-neighbour 20000, matrix 1000 by each client,
     /// rotation as many lines as are 100 MB]
     #[arg(short, long, value_name = "ITEMS_PER_SECOND", conflicts_with_all = ["max", "producers"], value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: Option<u64>,
@@ -281,6 +286,9 @@ const CONNECTIONS: u16 = 8;
 const ROTATION_RATE: u64 = 410_000;
 /// The same of lines of 300 bytes, as flog writes them.
 const ROTATION_RATE_FLOG: u64 = 290_000;
+/// Clients of the log gateway in the load-test kit, and the records in each of their requests.
+const LOG_CLIENTS: u16 = 80;
+const LOG_BATCH: u32 = 1;
 /// Containers of the load-test kit that write.
 const CONTAINERS: u16 = 10;
 /// Producers of metrics in the load-test kit.
@@ -300,6 +308,10 @@ impl LoadtestArgs {
         ensure!(
             self.backpressure_percent.is_none() || self.backpressure,
             "cannot use --backpressure-percent without -b: no backend refuses anything"
+        );
+        ensure!(
+            self.overlay.is_none() || self.test == Test::LogsOtel,
+            "cannot use --overlay: only -t logs-otel was published in several setups"
         );
         if self.test == Test::SelfMonitor {
             let is_plain = self.scenario.is_none() && !self.backpressure && !self.multi && self.peers.is_empty();
@@ -348,7 +360,8 @@ impl LoadtestArgs {
         let published = self.test.published_backpressure();
         let percent = self.backpressure_percent.unwrap_or(published);
         let backpressure = Backpressure { percent, is_published: percent == published };
-        Variant { multi: self.multi, backpressure: self.backpressure.then_some(backpressure) }
+        let backpressure = self.backpressure.then_some(backpressure);
+        Variant { multi: self.multi, backpressure, overlay: self.overlay }
     }
 
     /// How often to end a process, and how.
@@ -371,6 +384,8 @@ impl LoadtestArgs {
 
     fn usually_offered(&self) -> Offered {
         match (self.scenario, self.test) {
+            // Its clients in the load-test kit are told to send 80,000 a second, and wait for their answers.
+            _ if self.overlay.is_some() => Offered::Maximum,
             (Some(Hardship::SickNeighbour), _) => Offered::Rate(NEIGHBOUR_RATE),
             (Some(Hardship::Rotation), Test::LogsFluentbit) => Offered::Rate(ROTATION_RATE_FLOG),
             (Some(Hardship::Rotation), _) => Offered::Rate(ROTATION_RATE),
@@ -399,6 +414,9 @@ impl LoadtestArgs {
         if self.test.reads_files() {
             return self.concurrency.unwrap_or(CONTAINERS);
         }
+        if self.overlay.is_some() {
+            return self.concurrency.unwrap_or(LOG_CLIENTS);
+        }
         let patient = self.scenario.is_some() || matches!(self.offered(), Offered::Producers { .. });
         self.concurrency.unwrap_or(if patient { PATIENT_CONNECTIONS } else { CONNECTIONS })
     }
@@ -412,7 +430,8 @@ impl LoadtestArgs {
         let mut shape = self.shape.clone();
         self.processing.prepare(&mut shape);
         let signal = self.test.signal();
-        let shape = shape.resolve(signal, self.offered().usual_batch(signal))?;
+        let usual_batch = if self.overlay.is_some() { LOG_BATCH } else { self.offered().usual_batch(signal) };
+        let shape = shape.resolve(signal, usual_batch)?;
         self.processing.check(&shape)?;
         Ok(shape)
     }

@@ -64,6 +64,16 @@ impl RecordFormat {
     }
 }
 
+/// A setup of the log gateway's published test, as the load-test kit names it. To Weir both are the same: it gathers
+/// whatever its clients send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Overlay {
+    /// A collector sends each request on as it came
+    Base,
+    /// A collector has a batch processor of 500 records
+    Batch,
+}
+
 /// What goes through a system: one pipeline to each backend, all alike.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pipelines<'a> {
@@ -73,6 +83,8 @@ pub(crate) struct Pipelines<'a> {
     pub(crate) output: Output,
     pub(crate) compression: Compression,
     pub(crate) processing: Processing,
+    /// How a collector gathers what it sends, where that was published.
+    pub(crate) overlay: Option<Overlay>,
     pub(crate) annotations: &'a [Annotation],
     /// Where container logs are read from; otherwise clients push.
     pub(crate) pod_logs: Option<&'a Path>,

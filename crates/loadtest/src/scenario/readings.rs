@@ -67,6 +67,12 @@ impl Readings {
         self.note_peak(memory);
     }
 
+    /// Average memory in bytes.
+    pub(crate) fn memory_average(&self) -> f64 {
+        let all: f64 = self.memory_bytes.iter().map(|&bytes| bytes as f64).sum();
+        all / self.memory_bytes.len().max(1) as f64
+    }
+
     /// Memory at another time, of which only the peak counts.
     pub(crate) fn note_peak(&mut self, memory: Memory) {
         self.memory_peak_bytes = self.memory_peak_bytes.max(memory.peak);

@@ -4,17 +4,19 @@
 
 use std::time::Duration;
 
-use super::config::Annotation;
+use super::config::{Annotation, Overlay};
 use super::pages::ScrapeLoad;
 use super::writer::Writer;
 use super::{Settings, Test};
 use crate::load::Offered;
 
-/// Which of the four published scenarios.
+/// Which of the published scenarios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) multi: bool,
     pub(crate) backpressure: Option<Backpressure>,
+    /// Which setup of the log gateway's test; all others have one.
+    pub(crate) overlay: Option<Overlay>,
 }
 
 /// Back-pressure of the published kind.
@@ -118,6 +120,11 @@ impl Script {
         }
     }
 
+    /// Which setup of the log gateway's published test it repeats.
+    pub(crate) fn overlay(&self) -> Option<Overlay> {
+        self.published.and_then(|variant| variant.overlay)
+    }
+
     /// From when to when its backends are away, in seconds of the measured time.
     pub(crate) fn away(&self) -> Option<(f64, f64)> {
         let [gone, back] = self.deeds.as_slice() else { return None };
@@ -137,10 +144,11 @@ fn refuse_when_full() -> Vec<Annotation> {
     vec![Annotation::new("weir.dev/backlog-overflow", "refuse")]
 }
 
-/// One of the four scenarios of the KPI kit.
+/// One of the scenarios of the KPI kit.
 pub(crate) fn published(test: Test, variant: Variant) -> Script {
-    let Variant { multi, backpressure } = variant;
-    let mut suffix = if multi { "-multi" } else { "" }.to_owned();
+    let Variant { multi, backpressure, overlay } = variant;
+    let mut suffix = if overlay == Some(Overlay::Batch) { "-batch" } else { "" }.to_owned();
+    suffix.push_str(if multi { "-multi" } else { "" });
     let Some(Backpressure { percent, is_published }) = backpressure else {
         return Script { published: Some(variant), ..plain(test, &suffix, backends(multi, |_| HEALTHY.to_owned())) };
     };
@@ -258,7 +266,7 @@ mod tests {
         scripts.extend(matrix(test));
         for multi in [false, true] {
             let all = [None, Some(70), Some(100)];
-            scripts.extend(all.map(|percent| published(test, Variant { multi, backpressure: percent.map(refusing) })));
+            scripts.extend(all.map(|percent| published(test, variant(multi, percent.map(refusing)))));
             scripts.extend([Absence::Refused, Absence::Silent].map(|absence| outage(test, absence, multi, minute)));
             scripts.push(rotation(test, Absence::Silent, multi, minute));
             scripts.push(crash(test, KillPlan { every: minute, seed: u64::MAX, ending: Ending::Crash }, multi));
@@ -268,6 +276,10 @@ mod tests {
 
     fn refusing(percent: u8) -> Backpressure {
         Backpressure { percent, is_published: true }
+    }
+
+    fn variant(multi: bool, backpressure: Option<Backpressure>) -> Variant {
+        Variant { multi, backpressure, overlay: None }
     }
 
     #[test]
@@ -294,14 +306,14 @@ mod tests {
 
     #[test]
     fn three_backends_draw_their_faults_differently() {
-        let script = published(Test::Metrics, Variant { multi: true, backpressure: Some(refusing(70)) });
+        let script = published(Test::Metrics, variant(true, Some(refusing(70))));
         assert_eq!(script.backends.len(), 3);
         assert!(script.backends[0] != script.backends[1] && script.backends[1] != script.backends[2]);
     }
 
     #[test]
     fn a_backend_that_takes_nothing_turns_healthy_afterwards() {
-        let script = |backpressure| published(Test::Metricagent, Variant { multi: false, backpressure });
+        let script = |backpressure| published(Test::Metricagent, variant(false, backpressure));
         let some = script(Some(refusing(70)));
         assert_eq!(some.backends, [r#"{"fault": ["503:70"], "delay": "1s:70", "seed": 0}"#]);
         let all = script(Some(refusing(100)));

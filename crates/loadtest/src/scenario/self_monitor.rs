@@ -120,6 +120,7 @@ impl<'a> Scene<'a> {
             output: Output::Otlp,
             compression: settings.compression,
             processing: settings.processing,
+            overlay: None,
             annotations: &settings.annotations,
             pod_logs: None,
             scraped: None,
@@ -148,6 +149,7 @@ impl<'a> Scene<'a> {
         let cpu_cores = (self.gateway.cpu_seconds()? - used) / healthy_seconds;
         let complaints = self.gateway.complaints()?;
         let memory = self.gateway.memory()?;
+        let memory_average = self.readings.memory_average();
         let page = http::get(self.metrics, "/metrics").await?;
         let series = String::from_utf8_lossy(&page).lines().filter(|line| !line.starts_with('#')).count();
         let mut troubles = Vec::new();
@@ -169,6 +171,7 @@ impl<'a> Scene<'a> {
             samples_per_second: series as f64 / PUBLISHED_INTERVAL_S,
             memory_bytes: memory.now,
             memory_peak_bytes: memory.peak,
+            memory_average_bytes: Some(memory_average),
             cpu_cores,
         })
     }

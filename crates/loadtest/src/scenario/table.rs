@@ -73,6 +73,7 @@ fn earlier_row(when: &str, figures: &Figures) -> [String; COLUMNS] {
     let mut row = HEADER.map(|_| String::new());
     let part = if text("part").is_empty() { String::new() } else { format!(", {}", text("part")) };
     row[0] = format!("{} {when}{part}", text("system"));
+    row[3] = queue_of(figures);
     for (column, key, digits) in [
         (1, "accepted_per_s", 0),
         (2, "exported_per_s", 0),
@@ -102,7 +103,7 @@ fn system_row(judgement: &Judgement) -> [String; COLUMNS] {
         judgement.label.clone(),
         format!("{:.0}", kpis.accepted_per_s),
         format!("{:.0}", kpis.exported_per_s),
-        queue(kpis),
+        queue(&kpis.system, kpis.lines.is_some(), kpis.queue_size),
         format!("{:.0}", kpis.memory_mb_avg),
         format!("{:.0}", kpis.memory_mb_peak),
         format!("{:.0}", kpis.disk_mb_peak),
@@ -119,11 +120,29 @@ fn system_row(judgement: &Judgement) -> [String; COLUMNS] {
 }
 
 /// Each system counts its queue in a unit of its own: Weir bytes, a collector requests, or bytes as a log agent.
-fn queue(kpis: &Kpis) -> String {
-    if kpis.system == super::WEIR || kpis.lines.is_some() {
-        return format!("{:.1} MiB", kpis.queue_size / 1_048_576.0);
+fn queue(system: &str, is_log_agent: bool, size: f64) -> String {
+    if system == super::WEIR || is_log_agent { mebibytes(size) } else { format!("{size:.0}") }
+}
+
+fn mebibytes(bytes: f64) -> String {
+    format!("{:.1} MiB", bytes / 1_048_576.0)
+}
+
+/// The queue in a row of `result.json`; nothing where there is none.
+pub(crate) fn queue_of(figures: &Figures) -> String {
+    let system = figures.get("system").and_then(|system| system.as_str()).unwrap_or_default();
+    let size = figures.get("queue_size").and_then(|size| size.as_f64());
+    // A key that log agents alone have.
+    size.map_or_else(String::new, |size| queue(system, figures.contains_key("input_mb"), size))
+}
+
+/// The published one: requests, or what Fluent Bit had on its disks.
+pub(crate) fn published_queue(published: &Published) -> String {
+    match (published.queue_size, published.buffer_kb) {
+        (_, Some(kilobytes)) => mebibytes(kilobytes * 1024.0),
+        (Some(requests), None) => format!("{requests:.0}"),
+        (None, None) => String::new(),
     }
-    format!("{:.0}", kpis.queue_size)
 }
 
 /// Nothing when there were no items: then all CPU time is for something else.
@@ -167,12 +186,10 @@ fn ratio_row(first: &Judgement, other: &Judgement) -> [String; COLUMNS] {
 fn published_row(published: &Published) -> [String; COLUMNS] {
     let mut row = HEADER.map(|_| String::new());
     row[0] = format!("published: {}, other hardware", published.system);
-    for (column, value) in [
-        (1, Some(published.accepted_per_s)),
-        (2, Some(published.exported_per_s)),
-        (3, published.queue_size),
-        (4, published.memory_mb),
-    ] {
+    row[3] = published_queue(published);
+    for (column, value) in
+        [(1, Some(published.accepted_per_s)), (2, Some(published.exported_per_s)), (4, published.memory_mb)]
+    {
         row[column] = value.map(|value| format!("{value:.0}")).unwrap_or_default();
     }
     row[7] = published.cpu_cores.map(|cores| format!("{cores:.2}")).unwrap_or_default();
@@ -216,6 +233,20 @@ mod tests {
         assert!(lines[2].ends_with(" 80.2 |"), "{table}");
         assert!(lines[3].ends_with(" 321.0 |"), "{table}");
         assert!(lines[5].contains("published: Collector 0.158.0, other hardware") && lines[5].contains("24378"));
+    }
+
+    #[test]
+    fn a_queue_has_the_unit_that_its_system_counts_in() {
+        let queue = |system: &str, more: &str| {
+            let row = format!(r#"{{"system": "{system}"{more}}}"#);
+            queue_of(&serde_json::from_str(&row).unwrap())
+        };
+        assert_eq!(queue("weir", r#", "queue_size": 1572864.0"#), "1.5 MiB");
+        assert_eq!(queue("otelcol", r#", "queue_size": 511.7"#), "512");
+        assert_eq!(queue("otelcol", r#", "queue_size": 1048576.0, "input_mb": 5.0"#), "1.0 MiB", "a log agent");
+        assert_eq!(queue("weir", ""), "", "not measured");
+        let of = |test| published_queue(&super::super::published::of(test, Variant::default()).unwrap().remove(0));
+        assert_eq!([of(Test::Traces), of(Test::LogsFluentbit)], ["1", "18.5 MiB"]);
     }
 
     #[test]

@@ -314,7 +314,9 @@ impl<'a> RunningTrial<'a> {
     }
 
     fn held(&self, view: &SelfView) -> f64 {
-        held(view, batch_size(self.settings.signal()))
+        // Where nothing is gathered, requests wait as clients sent them.
+        let batch = batch_size(self.settings.signal(), self.part.script.overlay());
+        held(view, batch.unwrap_or(self.settings.shape.batch))
     }
 
     /// Stops the gateway, then the sinks; returns what went wrong, and the sinks' reports.
@@ -356,6 +358,7 @@ impl Setup {
             output: settings.output,
             compression: settings.compression,
             processing: settings.processing,
+            overlay: part.script.overlay(),
             annotations: &self.annotations,
             pod_logs: None,
             scraped: None,

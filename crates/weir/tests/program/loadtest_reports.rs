@@ -144,19 +144,33 @@ async fn all_tests_are_run_although_one_fails() {
     let directory = TempDir::new().unwrap();
     let results = directory.path().join("all");
     let output = results.display().to_string();
-    let tests = ["--only", "logs-otel", "--only", "metrics", "-d", "1", "--warmup", "0", "-o", &output];
+    let tests = ["--only", "logs-otel*", "--only", "metrics", "-d", "1", "--warmup", "0", "-o", &output];
     let (passed, said) = weir(&[&["loadtest", "all"], &tests[..]].concat()).await;
-    assert!(passed && said.contains("[1/2] metrics: passed") && said.contains("2 of 2 tests passed"), "{said}");
+    assert!(passed && said.contains("[1/3] metrics: passed") && said.contains("3 of 3 tests passed"), "{said}");
     let report = text(&results.join("report.html"));
     for said in ["All tests", "metrics, version against version", "logs-otel, version against version", ", now</th>"] {
         assert!(report.contains(said), "{said}");
     }
+    for said in ["one pipeline, batch", "offered: maximum over 80 connections;", "<td>0, generator 1</td>"] {
+        assert!(report.contains(said), "{said}");
+    }
+    let restarts = report.matches("<th scope=\"col\">restarts</th>").count();
+    assert_eq!(restarts, 3, "metrics, and the log gateway in both setups");
+    for foreign in ["<script", "<link", "<img", "src=", "url("] {
+        assert!(!report.contains(foreign), "{foreign}");
+    }
     assert!(results.join("metrics/report.html").is_file() && results.join("logs-otel/result.json").is_file());
-    assert_eq!(lines(&directory.path().join("history.jsonl")).len(), 2);
+    let history = lines(&directory.path().join("history.jsonl"));
+    let rate = |scenario: &str| {
+        let entry = history.iter().find(|entry| entry["scenario"] == scenario);
+        entry.and_then(|entry| entry["rows"][0]["accepted_per_s"].as_f64())
+    };
+    assert_eq!(history.len(), 3);
+    assert!(rate("logs-otel") > Some(0.0) && rate("logs-otel-batch") > Some(0.0), "{history:?}");
 
     let broken = [&["loadtest", "all", "--weir-arg=--no-such-flag"], &tests[..]].concat();
     let (passed, said) = weir(&broken).await;
-    assert!(!passed && said.contains("0 of 2 tests passed, 2 failed"), "{said}");
+    assert!(!passed && said.contains("0 of 3 tests passed, 3 failed"), "{said}");
     assert!(text(&results.join("report.html")).contains("failed</span>"));
 }
 

@@ -118,6 +118,29 @@ fn fluent_bits_records_are_a_test_of_their_own() {
 }
 
 #[test]
+fn the_log_gateway_has_the_setups_and_the_clients_of_the_load_test_kit() {
+    assert_eq!(names("-t logs-otel --overlay base"), ["logs-otel"]);
+    assert_eq!(names("-t logs-otel --overlay batch"), ["logs-otel-batch"]);
+    assert_eq!(names("-t logs-otel --overlay batch -m -b"), ["logs-otel-batch-multi-backpressure"]);
+    let script = |line: &str| args(line).unwrap().scripts().unwrap().remove(0);
+    let overlays = ["-t logs-otel", "-t logs-otel --overlay base", "-t logs-otel --overlay batch"];
+    assert_eq!(overlays.map(|line| script(line).overlay()), [None, Some(Overlay::Base), Some(Overlay::Batch)]);
+    let load = |line: &str| {
+        let args = args(line).unwrap();
+        (args.offered(), args.connections(), args.shape().unwrap().batch)
+    };
+    for overlay in ["base", "batch"] {
+        assert_eq!(load(&format!("-t logs-otel --overlay {overlay}")), (Offered::Maximum, 80, 1), "{overlay}");
+    }
+    assert_eq!(load("-t logs-otel --overlay batch -r 500 -c 4 --batch 10"), (Offered::Rate(500), 4, 10));
+    assert_eq!(load("-t logs-otel"), (Offered::Rate(1000), 8, 100), "the setups alone have other clients");
+    assert!(args("-t logs-otel --overlay batch --scenario matrix").is_err());
+    for refused in ["-t traces --overlay base", "-t logagent --overlay batch", "-t self-monitor --overlay batch"] {
+        assert!(args(refused).unwrap().scripts().is_err(), "{refused}");
+    }
+}
+
+#[test]
 fn a_seed_repeats_a_crash() {
     let kills = |line: &str| args(line).unwrap().scripts().unwrap()[0].kills.unwrap();
     assert_eq!(kills("--scenario crash --seed 7 --kill-every 2s").seed, 7);

@@ -112,6 +112,7 @@ mod tests {
             output: Output::Otlp,
             compression: Compression::None,
             processing: Processing::None,
+            overlay: None,
             annotations: &[],
             pod_logs: Some(pods),
             scraped: None,

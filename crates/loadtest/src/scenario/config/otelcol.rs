@@ -6,15 +6,30 @@ use std::path::Path;
 
 use super::super::processing::{ENRICHED, Processing};
 use super::filelog::{Places, filelog};
-use super::{Pipelines, Ports, pipeline_name};
+use super::{Overlay, Pipelines, Ports, pipeline_name};
 use crate::signal::Signal;
 
-/// Items the batch processor gathers: metrics alone have larger batches.
-pub(crate) fn batch_size(signal: Signal) -> u32 {
-    match signal {
-        Signal::Metrics => 1024,
-        Signal::Traces | Signal::Logs => 512,
-    }
+/// What the batch processor gathers: how many items, how many at most, and for how long.
+struct Batch {
+    items: u32,
+    most: u32,
+    timeout: &'static str,
+}
+
+/// Metrics alone have larger batches; nothing is gathered where there is no batch processor.
+fn batch(signal: Signal, overlay: Option<Overlay>) -> Option<Batch> {
+    let (items, most, timeout) = match (overlay, signal) {
+        (Some(Overlay::Base), _) => return None,
+        (Some(Overlay::Batch), _) => (500, 600, "200ms"),
+        (None, Signal::Metrics) => (1024, 1024, "10s"),
+        (None, Signal::Traces | Signal::Logs) => (512, 512, "10s"),
+    };
+    Some(Batch { items, most, timeout })
+}
+
+/// Items in a request that waits in the queue; none when it is as clients sent it.
+pub(crate) fn batch_size(signal: Signal, overlay: Option<Overlay>) -> Option<u32> {
+    batch(signal, overlay).map(|batch| batch.items)
 }
 
 /// The whole configuration file; `data` is where it may keep something.
@@ -34,18 +49,27 @@ pub(crate) fn otelcol(ports: Ports, pipelines: &Pipelines<'_>, memory_bytes: u64
   memory_limiter:
     check_interval: 1s
     limit_mib: {memory_mib}
-{processors}  batch:
-    send_batch_size: {batch}
-    send_batch_max_size: {batch}
-    timeout: 10s
-exporters:
+{processors}{batch}exporters:
 {exporters}service:
 {telemetry}  pipelines:
 {pipelines_text}",
         telemetry = telemetry(ports),
         memory_mib = memory_bytes >> 20,
-        batch = batch_size(pipelines.signal),
+        batch = batch_section(pipelines),
     )
+}
+
+fn batch_section(pipelines: &Pipelines<'_>) -> String {
+    let batch = batch(pipelines.signal, pipelines.overlay).map(|Batch { items, most, timeout }| {
+        format!(
+            "  batch:
+    send_batch_size: {items}
+    send_batch_max_size: {most}
+    timeout: {timeout}
+"
+        )
+    });
+    batch.unwrap_or_default()
 }
 
 fn otlp_receiver(ports: Ports) -> String {
@@ -94,7 +118,8 @@ fn pipeline_sections(pipelines: &Pipelines<'_>) -> (String, String) {
     let compression = pipelines.compression.name().unwrap_or("none");
     let signal = pipelines.signal;
     let kind = signal.kind().to_lowercase();
-    let (between, _) = processors(pipelines.processing, signal);
+    let queue = queue(pipelines.overlay);
+    let chain = chain(pipelines);
     let receiver = if pipelines.scraped.is_some() { "prometheus" } else { "otlp" };
     let (mut exporters, mut text) = (String::new(), String::new());
     for (index, port) in pipelines.backends.iter().enumerate() {
@@ -109,14 +134,13 @@ fn pipeline_sections(pipelines: &Pipelines<'_>) -> (String, String) {
       insecure: true
     sending_queue:
       enabled: true
-      queue_size: 512
-{RETRY}"
+{queue}{RETRY}"
         );
         let _ = write!(
             text,
             "    {signal}/{name}:
       receivers: [{receiver}]
-      processors: [memory_limiter, {between}batch]
+      processors: [{chain}]
       exporters: [otlp_grpc/{kind}-{name}]
 "
         );
@@ -124,8 +148,24 @@ fn pipeline_sections(pipelines: &Pipelines<'_>) -> (String, String) {
     (exporters, text)
 }
 
+/// Requests that may wait, and how many are sent at once if it is not the default.
+fn queue(overlay: Option<Overlay>) -> &'static str {
+    match overlay {
+        None => "      queue_size: 512\n",
+        Some(Overlay::Base | Overlay::Batch) => "      queue_size: 20000\n      num_consumers: 20\n",
+    }
+}
+
+/// The processors of a pipeline.
+fn chain(pipelines: &Pipelines<'_>) -> String {
+    let (between, _) = processors(pipelines.processing, pipelines.signal);
+    let batch = batch(pipelines.signal, pipelines.overlay).map(|_| "batch");
+    let chain: Vec<&str> = ["memory_limiter"].into_iter().chain(between).chain(batch).collect();
+    chain.join(", ")
+}
+
 /// What stands between the memory limiter and the batch, in a pipeline's list and in the section of processors.
-fn processors(processing: Processing, signal: Signal) -> (&'static str, String) {
+fn processors(processing: Processing, signal: Signal) -> (Option<&'static str>, String) {
     let list = |lines: &[String]| lines.iter().map(|line| format!("      - '{line}'\n")).collect::<String>();
     let section = match signal {
         Signal::Traces => "trace",
@@ -133,20 +173,24 @@ fn processors(processing: Processing, signal: Signal) -> (&'static str, String) 
         Signal::Logs => "log",
     };
     match processing {
-        Processing::None => ("", String::new()),
+        Processing::None => (None, String::new()),
         // Less than what the metadata of a pod costs: it needs no look-up.
         Processing::Enrich => {
             let action =
                 |(key, value): &(&str, &str)| format!("      - {{key: {key}, value: {value}, action: upsert}}\n");
-            ("resource, ", format!("  resource:\n    attributes:\n{}", ENRICHED.iter().map(action).collect::<String>()))
+            let actions: String = ENRICHED.iter().map(action).collect();
+            (Some("resource"), format!("  resource:\n    attributes:\n{actions}"))
         }
         Processing::Filter97 => {
             let conditions = list(processing.condition(signal).as_slice());
-            ("filter, ", format!("  filter:\n    error_mode: ignore\n    {section}_conditions:\n{conditions}"))
+            (Some("filter"), format!("  filter:\n    error_mode: ignore\n    {section}_conditions:\n{conditions}"))
         }
         Processing::Insert | Processing::Rename4 => {
             let statements = list(&processing.statements(signal));
-            ("transform, ", format!("  transform:\n    error_mode: ignore\n    {section}_statements:\n{statements}"))
+            (
+                Some("transform"),
+                format!("  transform:\n    error_mode: ignore\n    {section}_statements:\n{statements}"),
+            )
         }
     }
 }
@@ -160,6 +204,10 @@ mod tests {
     const PORTS: Ports = Ports { grpc: 1, http: 2, metrics: 3, health: 4 };
 
     fn config(signal: Signal, processing: Processing) -> String {
+        config_of(signal, processing, None)
+    }
+
+    fn config_of(signal: Signal, processing: Processing, overlay: Option<Overlay>) -> String {
         let backends = [1001, 1002, 1003];
         let compression = Compression::Gzip;
         let pipelines = Pipelines {
@@ -168,6 +216,7 @@ mod tests {
             output: Output::Otlp,
             compression,
             processing,
+            overlay,
             annotations: &[],
             pod_logs: None,
             scraped: None,
@@ -190,6 +239,23 @@ mod tests {
             assert!(text.contains("limit_mib: 512") && text.contains("compression: gzip"));
             assert!(text.contains("processors: [memory_limiter, batch]"));
         }
+    }
+
+    #[test]
+    fn a_log_gateway_gathers_as_in_the_published_setup() {
+        let of = |processing, overlay| config_of(Signal::Logs, processing, Some(overlay));
+        let base = of(Processing::None, Overlay::Base);
+        assert!(base.contains("processors: [memory_limiter]\n") && !base.contains("batch"), "{base}");
+        let batch = of(Processing::Filter97, Overlay::Batch);
+        assert!(batch.contains("processors: [memory_limiter, filter, batch]\n"), "{batch}");
+        let section =
+            "  batch:\n    send_batch_size: 500\n    send_batch_max_size: 600\n    timeout: 200ms\nexporters:\n";
+        assert!(batch.contains(section), "{batch}");
+        for text in [base, batch] {
+            assert_eq!(text.matches("      queue_size: 20000\n      num_consumers: 20\n").count(), 3, "{text}");
+        }
+        let sizes = [None, Some(Overlay::Base), Some(Overlay::Batch)].map(|overlay| batch_size(Signal::Logs, overlay));
+        assert_eq!(sizes, [Some(512), None, Some(500)]);
     }
 
     #[test]

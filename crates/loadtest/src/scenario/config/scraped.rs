@@ -114,6 +114,7 @@ mod tests {
         output: Output::Otlp,
         compression: Compression::None,
         processing: Processing::None,
+        overlay: None,
         annotations: &[],
         pod_logs: None,
         scraped: Some(Scraped { port: 9000, targets: 2, interval: Duration::from_millis(1500) }),

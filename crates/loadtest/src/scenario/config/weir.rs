@@ -108,6 +108,7 @@ mod tests {
         output: Output::Otlp,
         compression: Compression::None,
         processing: Processing::None,
+        overlay: None,
         annotations: &[],
         pod_logs: None,
         scraped: None,

@@ -109,7 +109,6 @@ impl Seen<'_> {
     pub(super) fn kpis(&self, part: &Part<'_>, per_s: f64) -> Kpis {
         let Self { sinks, readings, settled, kills } = self;
         let worst = |pick: fn(&SinkReport) -> f64| of_subject(part, sinks).map(pick).fold(0.0, f64::max);
-        let memory: Vec<f64> = readings.memory_bytes.iter().map(|&bytes| bytes as f64).collect();
         let drained = settled.mended_at.and_then(|at| readings.drained(at, per_s));
         let recovery = kills.and_then(Kills::recovery);
         Kpis {
@@ -118,7 +117,7 @@ impl Seen<'_> {
             part: part.script.part.clone(),
             queue_size: average(&readings.queue_size),
             backlog_peak: readings.backlog_peak(),
-            memory_mb_avg: average(&memory) / MIB,
+            memory_mb_avg: readings.memory_average() / MIB,
             memory_mb_peak: readings.memory_peak_bytes as f64 / MIB,
             disk_mb_peak: readings.disk_peak_bytes as f64 / MIB,
             disk_mb_written: settled.written_bytes as f64 / MIB,

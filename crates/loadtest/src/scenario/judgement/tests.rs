@@ -139,7 +139,7 @@ fn loss_is_counted_per_sink_and_warm_up_counts() {
     let mut trial = trial(&acked, vec![sink(&acked), sink(&[(FIRST, FIRST + 899)]), sink(&[(1, 10)])]);
     trial.warmup = load(&[(1, 10)]);
     trial.missing = 1220;
-    let judgement = judged(&script::published(Test::Traces, Variant { multi: true, backpressure: None }), &trial);
+    let judgement = judged(&script::published(Test::Traces, Variant { multi: true, ..Variant::default() }), &trial);
     // Sinks lack: the warm-up; the warm-up and 100; all 1000.
     assert_eq!(judgement.kpis.lost, 10 + 110 + 1000);
     assert_eq!(judgement.kpis.exported, 1900, "the warm-up is not exported in the measured run");

@@ -34,6 +34,9 @@ pub(crate) struct Report {
     pub(super) samples_per_second: f64,
     pub(super) memory_bytes: u64,
     pub(super) memory_peak_bytes: u64,
+    /// While all was well; results of earlier versions do not have it.
+    #[serde(default)]
+    pub(super) memory_average_bytes: Option<f64>,
     pub(super) cpu_cores: f64,
 }
 
@@ -141,6 +144,8 @@ fn row(report: &Report) -> anyhow::Result<Figures> {
         "over_s_max": longest(|told| &told.over_seconds),
         "false_alarms": report.false_alarms.len(),
         "series": report.series,
+        "samples_per_s": report.samples_per_second,
+        "memory_mb_avg": report.memory_average_bytes.map(|bytes| bytes / MIB),
         "memory_mb_peak": report.memory_peak_bytes as f64 / MIB,
         "cpu_cores": report.cpu_cores,
     }))
@@ -265,6 +270,7 @@ mod tests {
             samples_per_second: 10.0,
             memory_bytes: 1,
             memory_peak_bytes: 1,
+            memory_average_bytes: Some(2.0 * MIB),
             cpu_cores: 0.1,
         }
     }
@@ -279,5 +285,16 @@ mod tests {
         wrong.complaints.push(r#"{"level":"WARN"}"#.to_owned());
         assert_eq!(failures(&wrong).len(), 3);
         assert!(render(&wrong).contains("never"));
+    }
+
+    #[test]
+    fn a_row_has_what_is_published_of_a_self_monitor() {
+        let report = report([10.0, 20.0, 30.0], [25.0, 30.0, 45.0]);
+        let figures = row(&report).unwrap();
+        let of = |key: &str| figures[key].as_f64();
+        assert_eq!(["samples_per_s", "series", "memory_mb_avg"].map(of), [Some(10.0), Some(300.0), Some(2.0)]);
+        let mut earlier = serde_json::to_value(&report).unwrap();
+        earlier.as_object_mut().unwrap().remove("memory_average_bytes");
+        assert!(rows_of(earlier).unwrap()[0]["memory_mb_avg"].is_null(), "it was not measured");
     }
 }
