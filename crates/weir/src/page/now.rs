@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, Ending, Expiry, HistogramFigures, OrphanFigures,
-    PartFigures, PipelineFigures, RuleFigures, Snapshot,
+    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry, HistogramFigures,
+    OrphanFigures, PartFigures, PipelineFigures, RuleFigures, Snapshot,
 };
 
 /// See the module.
@@ -118,9 +118,13 @@ struct Line<'a> {
     concurrency_limit: u64,
     retries: u64,
     refused_items: u64,
+    /// Since the start, and lately.
     latency: Latency,
+    latency_lately: Latency,
     #[serde(serialize_with = "answers")]
     answers: AnswerFigures,
+    #[serde(serialize_with = "codes")]
+    codes: &'a CodeFigures,
     /// When the backend last took a request; 0 if never.
     last_taken_unix_ms: u64,
     backend: Backend<'a>,
@@ -152,6 +156,8 @@ impl<'a> Line<'a> {
             answers: of.answers,
             last_taken_unix_ms: of.answers.last_taken_unix_ms,
             latency: Latency::of(&of.latency),
+            latency_lately: Latency::of(&of.latency_lately),
+            codes: &of.codes,
             backend: Backend::of(&of.backend, &of.expiry),
             backlog: of.backlog.as_ref().map(Backlog::of),
             setup_failed: of.setup_failed,
@@ -161,6 +167,10 @@ impl<'a> Line<'a> {
 
 fn answers<S: Serializer>(of: &AnswerFigures, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(Ending::ALL.iter().map(|ending| (ending.as_str(), of.of(*ending))))
+}
+
+fn codes<S: Serializer>(of: &&CodeFigures, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(of.each())
 }
 
 fn rules<S: Serializer>(all: &&[RuleFigures], to: S) -> Result<S::Ok, S::Error> {
@@ -229,7 +239,7 @@ impl<'a> Books<'a> {
     }
 }
 
-/// Time from a request to the backend to its answer, since the start.
+/// Time from a request to the backend to its answer.
 #[derive(Serialize)]
 struct Latency {
     requests: u64,
