@@ -116,6 +116,19 @@ def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: 
     backend.close()
 
 
+def test_destinations_count_answers_by_their_codes(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    backend = HttpBackend(first=(503,))
+    scene = Scene(lab, binary, documents=[pipeline("traces", "shop", backend.endpoint, protocol="http")])
+    send_spans(scene.weir, span("ab" * 16, "/orders"))
+    page.open(scene.weir.admin, "destinations")
+    row = "#destinations tr[data-key='traces/shop']"
+    page.wait_text(row, "200: 1 · 503: 1")
+    page.wait_text(row, "lately: 50 % in ")
+    page.picture(pictures / "codes.png")
+    scene.weir.stop()
+    backend.close()
+
+
 def test_destinations_fit_a_small_screen(page: Page, sick: Scene, pictures: Path) -> None:
     send_spans(sick.weir, span("ab" * 16, "/orders"))
     before = page.driver.get_window_size()

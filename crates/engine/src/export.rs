@@ -6,6 +6,7 @@ mod answer;
 mod answer_heads;
 mod body;
 mod coalesce;
+mod codes;
 mod connections;
 mod dial;
 mod ends;
@@ -35,6 +36,8 @@ use crate::division::Division;
 use crate::{codec, settings};
 use answer::Answer;
 use body::Chunks;
+pub use codes::CodeFigures;
+use codes::Codes;
 use connections::Connections;
 use dial::Dial;
 use local::Local;
@@ -61,6 +64,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// When its certificate and the token for it end, as far as there are any.
     fn expiry(&self) -> Expiry {
         Expiry::default()
+    }
+
+    /// How requests were answered, since the pipeline began. There are none where no backend is.
+    fn codes(&self) -> CodeFigures {
+        CodeFigures::default()
     }
 }
 
@@ -106,7 +114,8 @@ pub(crate) fn backend(
     Ok(Arc::new(Exporter::new(pipeline, limits, encoders, proxy)?))
 }
 
-/// How much memory and how many connections the backend of a pipeline may have. Its exporters pass it on.
+/// How much memory and how many connections the backend of a pipeline may have, and what is known of it. Its exporters
+/// pass it on.
 #[derive(Debug, Clone)]
 pub(crate) struct BackendLimits {
     /// Pays for what is encoded.
@@ -115,6 +124,8 @@ pub(crate) struct BackendLimits {
     connections: Arc<AtomicUsize>,
     /// That of the last exporter.
     known: Arc<Mutex<Option<KnownEndpoint>>>,
+    /// How requests were answered.
+    codes: Arc<Codes>,
 }
 
 /// An endpoint, and whether it answered the last request.
@@ -126,7 +137,8 @@ struct KnownEndpoint {
 
 impl BackendLimits {
     pub(crate) fn new(encode: Budget, connections: usize) -> Self {
-        Self { encode, connections: Arc::new(AtomicUsize::new(connections)), known: Arc::default() }
+        let connections = Arc::new(AtomicUsize::new(connections));
+        Self { encode, connections, known: Arc::default(), codes: Arc::default() }
     }
 
     /// Whether an endpoint answers: what an earlier exporter has seen of it. Nobody knows that of another one as yet.
@@ -174,6 +186,8 @@ pub(crate) struct Exporter {
     encoders: Budget,
     /// Whether the backend answered the last request.
     answers: Arc<AtomicBool>,
+    /// How it answered all of them.
+    codes: Arc<Codes>,
 }
 
 impl Exporter {
@@ -197,9 +211,9 @@ impl Exporter {
         let connections = connections(output, &uri, proxy, limits).map_err(fail)?;
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
-        let answers = limits.answers(&output.endpoint);
+        let (answers, codes) = (limits.answers(&output.endpoint), Arc::clone(&limits.codes));
         let target = Target(uri);
-        Ok(Self { connections, protocol, body, compression, target, headers, oauth2, encode, encoders, answers })
+        Ok(Self { connections, protocol, body, compression, target, headers, oauth2, encode, encoders, answers, codes })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -301,6 +315,7 @@ impl Exporter {
     async fn exchange(&self, request: Request<Chunks>) -> Outcome {
         let used = request.headers().get(::http::header::AUTHORIZATION).cloned();
         let progress = request.body().progress();
+        let mut asked = self.codes.ask();
         let (response, passage) = match self.connections.request(request).await {
             Ok(answering) => answering,
             Err(outcome) => return outcome,
@@ -311,6 +326,7 @@ impl Exporter {
         };
         let was_sent = progress.is_sent();
         passage.answered();
+        asked.answered(self.protocol, &answer);
         if let (Some(tokens), Some(used)) = (&self.oauth2, used)
             && answer.is_unauthenticated()
         {
@@ -339,6 +355,10 @@ impl Backend for Exporter {
             certificate_unix_seconds: self.connections.certificate_ends(),
             token: self.oauth2.as_ref().and_then(oauth2::Tokens::left),
         }
+    }
+
+    fn codes(&self) -> CodeFigures {
+        self.codes.figures()
     }
 }
 

@@ -34,8 +34,8 @@ pub use standing::{BackendFigures, BackendState};
 use crate::account::Account;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::export::{Backend, Expiry};
-use crate::histogram::Histogram;
+use crate::export::{Backend, CodeFigures, Expiry};
+use crate::histogram::Latencies;
 use crate::obligation::Obligation;
 use crate::samples::{Samples, rooms};
 use crate::store::{Io, Reads, Store};
@@ -82,7 +82,7 @@ pub(crate) struct Stats {
     /// Requests to the backend that may be unanswered at once, as far as it has shown that it can take them.
     pub(crate) concurrency: AtomicU64,
     /// Time from sending a request to its answer.
-    pub(crate) latency: Histogram,
+    pub(crate) latency: Latencies,
     /// How requests ended.
     pub(crate) answers: Answers,
     /// What the backend refused for good.
@@ -112,7 +112,7 @@ impl Stats {
             pending_bytes: AtomicU64::new(0),
             oldest_ms: AtomicU64::new(u64::MAX),
             concurrency: AtomicU64::new(0),
-            latency: Histogram::default(),
+            latency: Latencies::new(now),
             answers: Answers::default(),
             samples: Samples::default(),
             faulty: AtomicBool::new(false),
@@ -231,6 +231,11 @@ impl Pipeline {
     /// When its backend's certificate and the token for it end.
     pub(crate) fn expiry(&self) -> Expiry {
         self.backend.expiry()
+    }
+
+    /// How its backend answered.
+    pub(crate) fn codes(&self) -> CodeFigures {
+        self.backend.codes()
     }
 
     /// The signal it takes.

@@ -28,10 +28,16 @@ impl Code {
     pub(crate) fn number(self) -> u32 {
         self.0
     }
+
+    /// Where its name is. What no specification knows is UNKNOWN, as gRPC libraries treat it.
+    pub(crate) fn index(self) -> usize {
+        let index = self.0 as usize;
+        if index < NAMES.len() { index } else { Self::UNKNOWN.0 as usize }
+    }
 }
 
 /// Names by number.
-const NAMES: [&str; 17] = [
+pub(crate) const NAMES: [&str; 17] = [
     "OK",
     "CANCELLED",
     "UNKNOWN",
@@ -59,10 +65,6 @@ impl From<u32> for Code {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMES.get(self.0 as usize) {
-            Some(name) => f.write_str(name),
-            // What no specification knows is UNKNOWN, as gRPC libraries treat it.
-            None => f.write_str(NAMES[2]),
-        }
+        f.write_str(NAMES[self.index()])
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 pub use crate::books::BookFigures;
-pub use crate::export::Expiry;
+pub use crate::export::{CodeFigures, Expiry};
 pub use crate::histogram::HistogramFigures;
 pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending};
 pub use crate::process::ProcessFigures;

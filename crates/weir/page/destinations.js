@@ -66,19 +66,26 @@ const COLUMNS = [
   },
   {
     head: "Requests", number: true, of: (line) => line.latency.requests,
-    cell: (line) => [amount(line.latency.requests), under(reasons(line.answers).replaceAll("_", " "), "narrow")],
+    cell: (line) => [amount(line.latency.requests), under(reasons(line.answers).replaceAll("_", " "), "narrow"), codes(line)],
   },
   {
     head: "At once", number: true, of: (line) => line.in_flight,
     cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, under(line.parked ? `${line.parked} parked` : "")],
   },
   {
-    head: "Answers take", of: ({ latency }) => (latency.requests ? quantile(latency, 0.99) : -1),
-    cell: ({ latency }) => [histogram({ latency }), ...(latency.requests ? quantiles(latency) : [])],
+    head: "Answers take", of: ({ latency_lately: lately }) => (lately.requests ? quantile(lately, 0.99) : -1),
+    cell: ({ latency, latency_lately: lately }) => [histogram({ latency }), ...(latency.requests ? [quantiles("lately", lately, [0.5, 0.99]), quantiles("since the start", latency, [0.5, 0.9, 0.99])] : [])],
   },
 ];
 
-const quantiles = (latency) => [0.5, 0.9, 0.99].map((part) => under(`${part * 100} % in ${within(quantile(latency, part))}`));
+const quantiles = (when, latency, parts) => under(`${when}: ${latency.requests ? parts.map((part) => `${part * 100} % in ${within(quantile(latency, part))}`).join(", ") : "none"}`, "narrow");
+
+// Requests by the code of their answer. Long names of codes may be broken where their words end.
+function codes(line) {
+  const name = (code) => (code === "none" ? ["no answer"] : code.split("_").flatMap((word, at) => (at ? ["_", element("wbr"), word] : [word])));
+  const all = Object.entries(line.codes).flatMap(([code, requests], at) => [at ? " · " : "", ...name(code), `: ${amount(requests)}`]);
+  return element("div", { class: "faint narrow" }, ...all);
+}
 
 // A bar for each bucket of the times that answers took.
 function histogram({ latency }) {

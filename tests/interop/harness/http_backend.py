@@ -10,10 +10,12 @@ from .certificates import Identity
 
 class HttpBackend:
     """Answers every POST with an empty success and keeps path and headers (lower-case names). A body with the bytes
-    `refused` in it, without or with gzip, is a bad request. With an identity it wants TLS."""
+    `refused` in it, without or with gzip, is a bad request. The first requests are answered with the statuses `first`,
+    whatever they are. With an identity it wants TLS."""
 
-    def __init__(self, refused: bytes | None = None, identity: Identity | None = None) -> None:
+    def __init__(self, refused: bytes | None = None, identity: Identity | None = None, first: tuple[int, ...] = ()) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
+        statuses = iter(first)
         backend = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -25,7 +27,7 @@ class HttpBackend:
                 if headers.get("content-encoding") == "gzip":
                     body = gzip.decompress(body)
                 backend.requests.append((self.path, headers))
-                self.send_response(400 if refused and refused in body else 200)
+                self.send_response(next(statuses, 400 if refused and refused in body else 200))
                 self.send_header("content-type", "application/x-protobuf")
                 self.send_header("content-length", "0")
                 self.end_headers()

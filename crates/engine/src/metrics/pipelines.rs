@@ -110,7 +110,7 @@ pub(super) const EXPORTERS: [Metric; 12] = [
 /// They include the books of P4: `accepted + recovered = delivered + filtered + dropped + rejected + pending` within
 /// one scrape. Books of pipelines that are gone are shown as well, so that one can still see what became of their
 /// items.
-pub(super) const METRICS: [Metric; 23] =
+pub(super) const METRICS: [Metric; 24] =
     [
         Metric {
             name: "weir_pipeline_accepted_items_total",
@@ -271,6 +271,13 @@ pub(super) const METRICS: [Metric; 23] =
             samples: |snapshot| Box::new(snapshot.pipelines.iter().flat_map(endings)),
         },
         Metric {
+            name: "weir_backend_answers_total",
+            kind: Counter,
+            labels: &["pipeline", "signal", "code"],
+            help: "Requests that were sent to the backend, by the code of their answer",
+            samples: |snapshot| Box::new(snapshot.pipelines.iter().flat_map(codes)),
+        },
+        Metric {
             name: "weir_backend_refused_items_total",
             kind: Counter,
             labels: PIPELINE,
@@ -314,6 +321,11 @@ fn parts<'a, K: AsRef<str> + 'a>(snapshot: &'a Snapshot, which: fn(&BookFigures)
 fn endings(pipeline: &PipelineFigures) -> impl Iterator<Item = (super::Values<'_>, Value<'_>)> {
     let ending = |ending: Ending| (of(&pipeline.id, [ending.as_str()]), pipeline.answers.of(ending).into());
     Ending::ALL.into_iter().map(ending)
+}
+
+/// Each code that the backend answered with, and how many requests.
+fn codes(pipeline: &PipelineFigures) -> impl Iterator<Item = (super::Values<'_>, Value<'_>)> {
+    pipeline.codes.each().map(|(code, requests)| (of(&pipeline.id, [code]), requests.into()))
 }
 
 /// Each state that a backend may be in, and whether it is in that state.

@@ -5,13 +5,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use weir_plan::PipelineId;
 use weir_temporality::Counts;
 
 use crate::account::Account;
 use crate::books::BookFigures;
 use crate::clock::Clock;
-use crate::export::Expiry;
+use crate::export::{CodeFigures, Expiry};
 use crate::histogram::HistogramFigures;
 use crate::intake::Route;
 use crate::pipeline::{AnswerFigures, BackendFigures};
@@ -56,10 +57,14 @@ pub struct PipelineFigures {
     pub refused_items: u64,
     /// Requests to the backend that may be unanswered at once.
     pub concurrency_limit: u64,
-    /// Time from a request to the backend to its answer.
+    /// Time from a request to the backend to its answer, since the start.
     pub latency: HistogramFigures,
+    /// The same of the last 30 to 60 seconds.
+    pub latency_lately: HistogramFigures,
     /// How requests to the backend ended.
     pub answers: AnswerFigures,
+    /// How the backend answered those that were sent.
+    pub codes: CodeFigures,
     /// How the backend stands.
     pub backend: BackendFigures,
     /// When its certificate and the token for it end.
@@ -131,6 +136,7 @@ impl PipelineFigures {
         let pipeline = &route.pipeline;
         let (account, stats) = (&pipeline.account, &pipeline.stats);
         let rules = route.rules.as_deref();
+        let (latency, latency_lately) = stats.latency.figures(Instant::now());
         Self {
             id: account.id.clone(),
             exporter: pipeline.exporter_label.clone(),
@@ -149,8 +155,10 @@ impl PipelineFigures {
             retries: load(&stats.retries),
             refused_items: load(&stats.refused_items),
             concurrency_limit: load(&stats.concurrency),
-            latency: stats.latency.figures(),
+            latency,
+            latency_lately,
             answers: stats.answers.figures(),
+            codes: pipeline.codes(),
             backend: stats.backend.figures(),
             expiry: pipeline.expiry(),
             setup_failed: stats.faulty.load(Ordering::Relaxed),

@@ -42,6 +42,8 @@ async fn a_snapshot_tells_of_a_known_traffic() {
         (ok.latency.buckets.iter().map(|(_, count)| count).sum::<u64>(), ok.backend.state),
         (1, BackendState::Ok)
     );
+    assert_eq!((ok.codes.each().collect::<Vec<_>>(), ok.latency_lately.count()), (vec![("OK", 1)], 1));
+    assert!(dead.codes.each().all(|(code, _)| code == "none") && dead.codes.each().count() == 1, "{dead:?}");
     let [grpc, http] = &snapshot.receivers.transports;
     let signal = Signal::Traces as usize;
     assert_eq!((grpc.accepted[signal], http.accepted[signal], snapshot.receivers.connections), (7, 0, 1));

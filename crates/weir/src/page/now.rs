@@ -6,8 +6,8 @@ use std::io::Write as _;
 use serde::{Serialize, Serializer};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, Ending, Expiry, HistogramFigures, OrphanFigures,
-    PartFigures, PipelineFigures, RuleFigures, Snapshot,
+    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry, HistogramFigures,
+    OrphanFigures, PartFigures, PipelineFigures, RuleFigures, Snapshot,
 };
 use weir_engine::{Text, unix_nanos};
 use weir_legible::{rfc3339_millis, rfc3339_seconds};
@@ -122,9 +122,13 @@ struct Line<'a> {
     concurrency_limit: u64,
     retries: u64,
     refused_items: u64,
+    /// Since the start, and lately.
     latency: Latency,
+    latency_lately: Latency,
     #[serde(serialize_with = "answers")]
     answers: AnswerFigures,
+    #[serde(serialize_with = "codes")]
+    codes: &'a CodeFigures,
     /// When the backend last took a request, if it ever did.
     last_taken_at: Option<String>,
     backend: Backend<'a>,
@@ -156,6 +160,8 @@ impl<'a> Line<'a> {
             answers: of.answers,
             last_taken_at: Some(of.answers.last_taken_unix_ms).filter(|ms| *ms > 0).map(rfc3339_millis),
             latency: Latency::of(&of.latency),
+            latency_lately: Latency::of(&of.latency_lately),
+            codes: &of.codes,
             backend: Backend::of(&of.backend, &of.expiry),
             backlog: of.backlog.as_ref().map(Backlog::of),
             setup_failed: of.setup_failed,
@@ -165,6 +171,10 @@ impl<'a> Line<'a> {
 
 fn answers<S: Serializer>(of: &AnswerFigures, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(Ending::ALL.iter().map(|ending| (ending.as_str(), of.of(*ending))))
+}
+
+fn codes<S: Serializer>(of: &&CodeFigures, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(of.each())
 }
 
 fn rules<S: Serializer>(all: &&[RuleFigures], to: S) -> Result<S::Ok, S::Error> {
@@ -233,7 +243,7 @@ impl<'a> Books<'a> {
     }
 }
 
-/// Time from a request to the backend to its answer, since the start.
+/// Time from a request to the backend to its answer.
 #[derive(Serialize)]
 struct Latency {
     requests: u64,

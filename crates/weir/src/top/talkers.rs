@@ -18,8 +18,8 @@ impl Talkers {
         Ok(Self(admin.get("/api/talkers")?))
     }
 
-    pub(super) fn json(&self) -> Value {
-        self.rows().iter().map(as_json).collect()
+    pub(super) fn json(&self) -> impl Iterator<Item = Value> {
+        self.rows().iter().map(as_json)
     }
 
     /// As many as there is room for, the most bytes first.
@@ -34,13 +34,9 @@ impl Talkers {
         let talkers = count(rows.len(), "talker");
         let head = format!("{talkers} since the first question, {} ago{left_out}", time(ago));
         writeln!(out, "{}", cut(head, columns(room)))?;
-        let shown = rows.len().min(room.rows.saturating_sub(BESIDE_ROWS).max(1));
         let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
-        draw(out, head, rows[..shown].iter().map(row), columns(room))?;
-        if shown < rows.len() {
-            writeln!(out, "and {} more", rows.len() - shown)?;
-        }
-        Ok(())
+        let rows: Vec<_> = rows.iter().map(row).collect();
+        draw(out, head, &rows, room.rows.saturating_sub(BESIDE_ROWS), columns(room))
     }
 
     fn rows(&self) -> &[Value] {

@@ -34,6 +34,8 @@ mod damage;
 #[cfg(test)]
 mod delivery;
 #[cfg(test)]
+mod destinations;
+#[cfg(test)]
 mod directories;
 #[cfg(test)]
 mod discovery;

@@ -140,7 +140,7 @@ impl Delivery {
     /// What the answer says about the backend's state.
     fn observe(&mut self, outcome: &Outcome, sent: Instant, beside: usize, number: u64, batch: &Batch) {
         let now = Instant::now();
-        self.parts.stats.latency.observe(now.duration_since(sent));
+        self.parts.stats.latency.observe(now.duration_since(sent), now);
         self.parts.stats.answers.count(outcome);
         let feedback = match outcome {
             Outcome::Retry { kind: RetryKind::Unreachable, .. } => return self.concurrency.unreachable(),

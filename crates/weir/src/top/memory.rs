@@ -1,0 +1,127 @@
+//! `weir top --memory`: who holds which part of the memory, and what each pipeline holds.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::{BESIDE_ROWS, Room, columns, draw, heading, words};
+use crate::admin::number;
+use crate::tables::{bytes, count, cut};
+
+const HOLDS: [&str; 6] = ["pipeline", "in memory", "share", "on disk", "limit", "pending"];
+/// Lines beside the rows of a second table: an empty line, and its head.
+const BESIDE_MORE_ROWS: usize = 2;
+
+pub(super) fn json(page: &Value) -> Value {
+    let part = |of: &Value| json!({"part": of["holder"], "used_bytes": of["used_bytes"], "bytes": of["bytes"]});
+    let pipeline = |of: &Value| {
+        json!({"pipeline": of["pipeline"], "memory_bytes": in_memory(of), "share_bytes": of["share_bytes"],
+            "backlog_bytes": of["backlog"]["bytes"], "backlog_limit_bytes": of["backlog"]["limit_bytes"],
+            "pending": of["books"]["pending"]})
+    };
+    parts(page).map(part).chain(most_first(page).into_iter().map(pipeline)).collect()
+}
+
+/// The parts, and as many pipelines as there is room for after them.
+pub(super) fn text(out: &mut Vec<u8>, page: &Value, room: Room) -> io::Result<()> {
+    writeln!(out, "{}", cut(heading(page), columns(room)))?;
+    let parts: Vec<_> = parts(page).map(part).collect();
+    let most = room.rows.saturating_sub(BESIDE_ROWS);
+    draw(out, ["part", "in use", "size"], &parts, most, columns(room))?;
+    let pipelines: Vec<_> = most_first(page).into_iter().map(pipeline).collect();
+    match most.saturating_sub(parts.len() + BESIDE_MORE_ROWS) {
+        0 if parts.len() > most => Ok(()),
+        0 => writeln!(out, "and {}", count(pipelines.len(), "pipeline")),
+        left => draw(out, HOLDS, &pipelines, left, columns(room)),
+    }
+}
+
+fn parts(page: &Value) -> impl Iterator<Item = &Value> {
+    let all = page["memory"]["parts"].as_array().into_iter().flatten();
+    all.filter(|of| number(&of["bytes"]) > 0)
+}
+
+/// Pipelines; what holds most stands first.
+fn most_first(page: &Value) -> Vec<&Value> {
+    let mut pipelines: Vec<_> = page["pipelines"].as_array().into_iter().flatten().collect();
+    pipelines.sort_by_key(|of| Reverse(in_memory(of).saturating_add(number(&of["backlog"]["bytes"]))));
+    pipelines
+}
+
+/// Bytes that wait for the backend in memory. With a data directory these are what has not had its turn yet.
+fn in_memory(of: &Value) -> u64 {
+    match &of["backlog"] {
+        Value::Null => number(&of["held_bytes"]),
+        backlog => number(&of["pending_bytes"]).saturating_sub(number(&backlog["bytes"])),
+    }
+}
+
+fn part(of: &Value) -> [String; 3] {
+    let used = of["used_bytes"].as_u64().map_or_else(|| "-".to_owned(), bytes);
+    [words(&of["holder"]).replace('_', " "), used, bytes(number(&of["bytes"]))]
+}
+
+fn pipeline(of: &Value) -> [String; 6] {
+    let backlog = &of["backlog"];
+    let size = |is_so: bool, of: &Value| if is_so { bytes(number(of)) } else { "-".to_owned() };
+    [
+        words(&of["pipeline"]),
+        bytes(in_memory(of)),
+        size(backlog.is_null(), &of["share_bytes"]),
+        size(!backlog.is_null(), &backlog["bytes"]),
+        size(!backlog.is_null(), &backlog["limit_bytes"]),
+        number(&of["books"]["pending"]).to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(parts: usize, pipelines: usize) -> Value {
+        let parts: Vec<_> = (0..parts)
+            .map(|number| json!({"holder": format!("part_{number}"), "bytes": 2048, "used_bytes": null}))
+            .chain([json!({"holder": "series", "bytes": 0, "used_bytes": 0})])
+            .collect();
+        let pipelines: Vec<_> = (0..pipelines)
+            .map(|number| {
+                json!({"pipeline": format!("logs/{number}"), "held_bytes": 1024 * number, "share_bytes": 4096,
+                    "backlog": null, "books": {"pending": number}})
+            })
+            .collect();
+        json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1, "journal": null,
+            "memory": {"total_bytes": 4096, "parts": parts}, "pipelines": pipelines})
+    }
+
+    #[test]
+    fn parts_are_above_the_pipelines_that_hold_most() {
+        let mut out = Vec::new();
+        text(&mut out, &page(1, 3), Room { rows: 10, columns: 80 }).unwrap();
+        let expected = "\
+weir 1, up 3s, ready: 0 B of 4.0 KiB memory in use, 0 B on the disk, 1 clients
+
+PART    IN USE     SIZE
+part 0       -  2.0 KiB
+
+PIPELINE  IN MEMORY    SHARE  ON DISK  LIMIT  PENDING
+logs/2      2.0 KiB  4.0 KiB        -      -        2
+logs/1      1.0 KiB  4.0 KiB        -      -        1
+and 1 more
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let with_disk = json!({"pending_bytes": 10, "backlog": {"bytes": 4}});
+        assert_eq!((in_memory(&with_disk), json(&page(1, 3)).as_array().unwrap().len()), (6, 4));
+    }
+
+    /// Nothing scrolls out of a small terminal.
+    #[test]
+    fn there_are_no_more_rows_than_a_terminal_has() {
+        for (parts, pipelines, rows) in [(12, 1, 24), (12, 50, 24), (12, 50, 8), (0, 0, 8), (4, 2, 12), (3, 9, 10)] {
+            let mut out = Vec::new();
+            text(&mut out, &page(parts, pipelines), Room { rows, columns: 80 }).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.lines().count() < rows, "{rows} rows:\n{out}");
+        }
+    }
+}
