@@ -33,6 +33,14 @@ def shop(endpoint: str, name: str = "shop") -> Document:
     return document
 
 
+def scraping(name: str, endpoint: str, *targets: str) -> Document:
+    """Metrics of the pages of these targets."""
+    document = pipeline("metrics", name, endpoint)
+    document["metadata"]["annotations"] = {"weir.dev/static-targets": ", ".join(targets)}
+    document["spec"]["input"] = {"prometheus": {"enabled": True}}
+    return document
+
+
 def span(trace_id: str, path: str, number: int = 1) -> dict[str, Any]:
     now = time.time_ns()
     return {

@@ -10,9 +10,10 @@ from selenium.webdriver.common.keys import Keys
 from browser import Page
 from harness.certificates import Authority
 from harness.http_backend import HttpBackend
+from harness.pages import Target, text
 from harness.process import Lab
 from harness.weir import pipeline
-from scenes import FILTER, Scene, Sick, Traffic, send_spans, shop, span
+from scenes import FILTER, Scene, Sick, Traffic, scraping, send_spans, shop, span
 
 ROWS = "#pipelines .list:not(#changes) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
@@ -177,6 +178,33 @@ def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pic
     page.choose("#configuration-before", page.one("#configuration-after").get_attribute("value"))
     page.wait_text("#configuration-changes", "Nothing that is shown of them differs")
     scene.weir.stop()
+
+
+def test_the_page_of_a_target_is_read_with_a_click(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    lines = 'a{path="<b id=markup>"} 1\na{password="s3cr3t"} 2'
+    target, sink = Target("shop", text(f"{lines}\n")), Sick(lab, binary)
+    urls = [f"http://{target.address}/metrics", f"{NOWHERE}/metrics"]
+    scene = Scene(lab, binary, sink=sink, documents=[scraping("shop", f"http://{sink.grpc}", *urls)])
+    page.open(scene.weir.admin, "targets")
+    page.wait_text("#targets", "2 targets are scraped")
+    shown = lambda: page.text("#target-page pre").strip()
+    page.button(f"#targets tr[data-key='static {urls[0]}']", "Read its page")
+    page.wait_text("#target-page h2", f"The page of {urls[0]}")
+    assert page.focus() == f"The page of {urls[0]}"
+    assert shown() == lines.replace("s3cr3t", "[redacted]")
+    assert not page.all("#markup"), "it is text, and no markup"
+    assert "text/plain; version=0.0.4" in page.text("#target-page dl")
+    page.picture(pictures / "target-page.png")
+    page.button("#target-page", "Read it with what looks like a secret")
+    page.wait(lambda: shown() == lines, "the whole page")
+    page.press(Keys.ESCAPE)
+    page.wait(lambda: not page.see("#target-page"), "the page closes")
+    assert page.focus() == "Read its page"
+    page.button(f"#targets tr[data-key='static {urls[1]}']", "Read its page")
+    page.wait_text("#target-page dl", "nothing listens at this address and port")
+    assert not page.see("#target-page pre")
+    scene.weir.stop()
+    target.close()
 
 
 def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pictures: Path) -> None:

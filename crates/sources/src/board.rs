@@ -16,7 +16,7 @@ use weir_engine::view::ScrapeFigures;
 use self::kubelet::{KubeletRow, KubeletStatus};
 use self::tally::{Tally, TargetCounts};
 use crate::inlet::Lost;
-use crate::scrape::{Taken, Target};
+use crate::scrape::{PageReader, Taken, Target, Viewing};
 
 mod kubelet;
 mod tally;
@@ -37,11 +37,17 @@ struct Targets {
     tallies: BTreeMap<String, Tally>,
     /// What runtime metrics come from, if they are wanted.
     kubelet: Option<KubeletRow>,
+    /// As many targets as there have been.
+    last_id: u64,
+    /// Reads pages for people, while targets are scraped.
+    reader: Option<PageReader>,
 }
 
 /// One target.
 #[derive(Debug, Default)]
 struct Row {
+    /// Tells it from all other targets that there have been.
+    id: u64,
     pipelines: Vec<String>,
     next: Option<Instant>,
     last: Option<LastScrape>,
@@ -117,10 +123,15 @@ impl TargetBoard {
     /// These are all targets from now on, each with the pipelines that take from it.
     pub(crate) fn set_targets(&self, wanted: Vec<(Target, Vec<String>)>) {
         let mut targets = self.targets();
+        let Targets { rows, last_id, .. } = &mut *targets;
         let wanted_targets: HashSet<&Target> = wanted.iter().map(|(target, _)| target).collect();
-        targets.rows.retain(|target, _| wanted_targets.contains(target));
+        rows.retain(|target, _| wanted_targets.contains(target));
         for (target, pipelines) in wanted {
-            targets.rows.entry(target).or_default().pipelines = pipelines;
+            let new = || {
+                *last_id += 1;
+                Row { id: *last_id, ..Row::default() }
+            };
+            rows.entry(target).or_insert_with(new).pipelines = pipelines;
         }
     }
 
@@ -129,6 +140,18 @@ impl TargetBoard {
         if let Some(row) = self.targets().rows.get_mut(target) {
             row.next = Some(next);
         }
+    }
+
+    /// What reads pages for people from now on.
+    pub(crate) fn set_reader(&self, reader: Option<PageReader>) {
+        self.targets().reader = reader;
+    }
+
+    /// The page of the target with this id, to be read at once; `None` if there is no such target.
+    pub fn viewing(&self, id: u64) -> Option<Viewing> {
+        let targets = self.targets();
+        let (target, _) = targets.rows.iter().find(|(_, row)| row.id == id)?;
+        Some(targets.reader.as_ref()?.viewing(target))
     }
 
     /// Notes a scrape. Returns how the one before it went.
@@ -238,6 +261,7 @@ enum State {
 /// How a target is scraped.
 #[derive(Debug, Serialize)]
 struct TargetStatus<'a> {
+    id: u64,
     job: &'a str,
     #[serde(serialize_with = "as_text")]
     url: &'a http::Uri,
@@ -270,9 +294,10 @@ struct LastStatus {
 
 impl<'a> TargetStatus<'a> {
     fn new(target: &'a Target, row: &'a Row) -> Self {
-        let Row { pipelines, next, last, lost_data_points } = row;
+        let Row { id, pipelines, next, last, lost_data_points } = row;
         let until = |next: Instant| next.saturating_duration_since(Instant::now()).as_secs_f64();
         Self {
+            id: *id,
             job: target.job().name(),
             url: target.url(),
             state: row.state(),

@@ -11,7 +11,7 @@
 //! Around it: `target` is what is scraped, `fetch` gets its page, as `negotiation` asks for it, also from behind Istio's
 //! sidecars (`mesh`) and where it redirects (`redirect`), and `failure` says why there is none. `request` puts metrics into
 //! requests (`inputs`: which input takes which), `schedule` says when a target is due, and `scraper` does it again and
-//! again for each target. How that goes is on the crate's `board`.
+//! again for each target. How that goes is on the crate's `board`. `raw_page` reads a page for people.
 
 mod discovery;
 mod draft;
@@ -30,6 +30,7 @@ mod packed;
 mod page;
 mod previous;
 mod protobuf;
+mod raw_page;
 mod reader;
 mod redirect;
 mod relabel;
@@ -51,6 +52,8 @@ pub use discovery::{Discovered, discover};
 pub use failure::FetchError;
 pub use mesh::ISTIO_CERTIFICATES;
 pub use page::{Format, LastPage, OverLimit, PageError, PageRules, Taken};
+pub(crate) use raw_page::PageReader;
+pub use raw_page::{RawPage, SHOWN_BYTES, Viewing};
 pub use redirect::BadRedirect;
 pub use relabel::{Action, BadRule, Labels, Relabeling, Rule};
 pub use scraper::{BODY_LIMIT, SAMPLE_LIMIT, Scraper, Settings};

@@ -1,13 +1,14 @@
 // Lists that are on the admin port: who sends most, targets, log files.
 
 import { ask } from "./ask.js";
-import { $, amount, bytes, counted, duration, element, settle } from "./dom.js";
+import { $, amount, button, bytes, counted, duration, element, settle } from "./dom.js";
 import { secondsSince, sum } from "./state.js";
 import { Table } from "./table.js";
+import { targetPage } from "./target.js";
 
 // A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `below` is another table
-// beneath, with the same and a head.
-function list({ name, title, path, every, rows, words, table: options, below }) {
+// beneath, with the same and a head; `card` makes what is opened from a row, and closes it.
+function list({ name, title, path, every, rows, words, table: options, below, card }) {
   let answer = null;
   let table;
   let other;
@@ -19,10 +20,12 @@ function list({ name, title, path, every, rows, words, table: options, below }) 
     begin() {
       table = new Table(options);
       $(name).append(element("p", { class: "words" }), table.root);
+      if (card) $(name).append(card.make());
       if (!below) return;
       other = new Table({ isBeside: true, ...below.table });
       $(name).append(element("h2", {}, below.head), other.root);
     },
+    escape: card?.close,
     async look() {
       answer = await ask(path);
     },
@@ -74,6 +77,7 @@ export const targets = list({
   table: {
     caption: "Targets that are scraped",
     key: (row) => `${row.job} ${row.url}`,
+    act: (_, what, event) => { if (what === "page") targetPage.read(Number(event.target.dataset.id), event.target); },
     none: "Nothing is scraped.",
     columns: [
       text("Target", (row) => row.url, { cell: (row) => [row.url, element("div", { class: "faint" }, row.job)] }),
@@ -88,8 +92,10 @@ export const targets = list({
       count("Samples", (row) => row.samples),
       count("Series added", (row) => row.series_added),
       count("Lost", (row) => row.lost_data_points),
+      { head: "Look", of: () => "", cell: (row) => button("Read its page", "page", { "data-id": row.id }) },
     ],
   },
+  card: targetPage,
   below: {
     head: "Not scraped, and why",
     rows: (answer) => answer.dropped,

@@ -146,8 +146,8 @@ impl<H: Host> Gateway<H> {
         let targets = TargetBoard::default();
         let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
         let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone(), host.speaks());
+        settings.admin.routes.extend(page::private_routes(&settings.onlookers, &configurations, &targets));
         settings.admin.routes.push(Route::new("/targets", targets));
-        settings.admin.routes.extend(page::private_routes(&settings.onlookers, &configurations));
         settings.admin.routes.extend(page::routes(&verdicts, &past));
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;

@@ -15,6 +15,7 @@ mod rehearsal;
 mod sample;
 mod talkers;
 mod taps;
+mod target_pages;
 
 use std::io::Write as _;
 
@@ -22,6 +23,7 @@ use http::StatusCode;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Route, Shown};
 use weir_engine::settings::Onlookers;
+use weir_sources::scrape::TargetBoard;
 
 use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
 use attributes::AttributesPage;
@@ -34,11 +36,12 @@ use sample::SamplePage;
 use talkers::TalkersPage;
 pub(crate) use taps::EdgeName;
 use taps::TapsPage;
+use target_pages::TargetPages;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 20] = [
+const FILES: [(&str, &str, &str); 21] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
@@ -57,6 +60,7 @@ const FILES: [(&str, &str, &str); 20] = [
     ("/rules.js", SCRIPT, include_str!("../page/rules.js")),
     ("/diff.js", SCRIPT, include_str!("../page/diff.js")),
     ("/lists.js", SCRIPT, include_str!("../page/lists.js")),
+    ("/target.js", SCRIPT, include_str!("../page/target.js")),
     ("/configuration.js", SCRIPT, include_str!("../page/configuration.js")),
     ("/attributes.js", SCRIPT, include_str!("../page/attributes.js")),
 ];
@@ -75,7 +79,11 @@ pub(crate) fn routes(verdicts: &Verdicts, past: &Past) -> Vec<Route> {
 }
 
 /// What shows telemetry, or names of what is in it: for the admin port alone.
-pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurations: &Configurations) -> Vec<Route> {
+pub(crate) fn private_routes(
+    Onlookers { taps, talkers }: &Onlookers,
+    configurations: &Configurations,
+    targets: &TargetBoard,
+) -> Vec<Route> {
     let page = TapsPage::new(taps, configurations);
     let recent = RecentPage::new(configurations);
     let rehearsal = RehearsalPage {
@@ -84,6 +92,7 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
         recent: recent.clone(),
         configurations: configurations.clone(),
     };
+    let pages = TargetPages::new(targets);
     vec![
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
@@ -92,6 +101,8 @@ pub(crate) fn private_routes(Onlookers { taps, talkers }: &Onlookers, configurat
         Route::new("/api/preview", rehearsal),
         Route::new("/api/sample", SamplePage),
         Route::new("/api/talkers", TalkersPage(talkers.clone())),
+        Route::new("/api/pages", pages.clone()),
+        Route::new("/api/pages/", pages),
         Route::new("/api/configuration", configurations.clone()),
         Route::new("/api/configuration/", configurations.clone()),
     ]

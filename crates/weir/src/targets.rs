@@ -1,4 +1,6 @@
-//! `weir targets`: how targets are scraped, from the page of a running process.
+//! `weir targets`: how targets are scraped, from the page of a running process; and the page of one of them.
+
+mod page;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -16,10 +18,12 @@ Examples:
   weir targets                               how the process on this machine scrapes its targets
   weir targets http://127.0.0.1:55679 --format json | jq -r '.targets[] | select(.state == \"down\") | .error'
   weir targets --format json | jq -e 'all(.targets[]; .state == \"up\")'    fails when a target is not up
+  weir targets --page :9100/                 what the target with this in its address answers now
 
 URL is that of the admin port of `weir run`, which is on the loopback address unless --admin-listen says otherwise; use
 `kubectl port-forward` for the one of a pod. SAMPLES are those of the last page, ADDED the series that the page before
-did not have, and LOST the data points that pipelines have not taken since the start.";
+did not have, and LOST the data points that pipelines have not taken since the start. With --page, the process fetches the
+page as it does to scrape it, and notes in its log who looks; the exit code is 1 if a scrape of it would fail.";
 
 /// Where the page is.
 const PATH: &str = "/targets";
@@ -30,6 +34,12 @@ pub(crate) struct TargetsArgs {
     /// The admin port of a running process
     #[arg(default_value = URL)]
     url: String,
+    /// Show the page of this target as it is now, its first 256 KiB: the address, or what no other has in it
+    #[arg(long, value_name = "TARGET")]
+    page: Option<String>,
+    /// Show what looks like a secret on the page, too
+    #[arg(long, requires = "page")]
+    no_redact: bool,
     /// How it is shown
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
@@ -47,11 +57,14 @@ enum Format {
 
 /// Runs the command.
 pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<ExitCode> {
-    let admin = args.access.admin(args.url.trim_end_matches('/').trim_end_matches(PATH));
-    let page = admin.and_then(|admin| admin.get_bytes(PATH));
-    let page = page.with_context(|| format!("cannot read the targets of {}", args.url))?;
+    let failed = || format!("cannot read the targets of {}", args.url);
+    let admin = args.access.admin(args.url.trim_end_matches('/').trim_end_matches(PATH)).with_context(failed)?;
+    let page = admin.get_bytes(PATH).with_context(failed)?;
     let found: Option<Value> = serde_json::from_slice(&page).ok().filter(|page: &Value| page["targets"].is_array());
     let found = found.with_context(|| format!("{} shows no targets: is it the admin port?", args.url))?;
+    if let Some(wanted) = &args.page {
+        return page::show(&admin, &found, (wanted, !args.no_redact), args.format);
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     printed(match args.format {
         Format::Text => text(&mut out, &found),

@@ -19,8 +19,16 @@ use super::redirect::{self, is_redirect};
 use super::target::{Job, Target, shown};
 use crate::download::{Connections, connections, download};
 
+/// A target has at most so long to answer, as in Prometheus, and no longer than the interval.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A target may redirect this many times, as in Prometheus.
 const MOST_REDIRECTS: usize = 10;
+
+/// How long a target that is scraped every so often has to send its page.
+pub(super) fn patience(interval: Duration) -> Duration {
+    PATIENCE.min(interval)
+}
 
 /// Fetches pages.
 #[derive(Debug, Clone)]
@@ -78,24 +86,43 @@ impl Fetcher {
         timeout_at(deadline, page(answer, limits, memory, deadline)).await.map_err(|_| FetchError::Slow(patience))?
     }
 
-    /// The answer of a target, or of where it sends us. No request has credentials, so none can go elsewhere.
+    /// The answer that has the page.
     async fn answer(&self, target: &Target, patience: Duration) -> Result<Response<Incoming>, FetchError> {
+        let (answer, url) = self.follow(target, &accepted(target), patience).await?;
+        match answer.status() {
+            StatusCode::OK => Ok(answer),
+            status => Err(FetchError::of_status(status, &url)),
+        }
+    }
+
+    /// The answer of a target that is asked for these formats, or of where it sends us; and where that is. No request has
+    /// credentials, so none can go elsewhere.
+    pub(super) async fn follow(
+        &self,
+        target: &Target,
+        formats: &str,
+        patience: Duration,
+    ) -> Result<(Response<Incoming>, Uri), FetchError> {
         let mut url = target.url().clone();
         for _ in 0..=MOST_REDIRECTS {
-            let answer = self.ask(target, &url, patience).await?;
-            match answer.status() {
-                StatusCode::OK => return Ok(answer),
-                status if is_redirect(status) => url = redirect::next(&url, answer.headers())?,
-                status => return Err(FetchError::of_status(status, &url)),
+            let answer = self.ask(target, &url, (formats, patience)).await?;
+            if !is_redirect(answer.status()) {
+                return Ok((answer, url));
             }
+            url = redirect::next(&url, answer.headers())?;
         }
         Err(FetchError::Redirects(MOST_REDIRECTS, shown(&url.to_string())))
     }
 
-    async fn ask(&self, target: &Target, url: &Uri, patience: Duration) -> Result<Response<Incoming>, FetchError> {
+    async fn ask(
+        &self,
+        target: &Target,
+        url: &Uri,
+        (formats, patience): (&str, Duration),
+    ) -> Result<Response<Incoming>, FetchError> {
         let client = self.connections_to(target, url).await?;
         let request = Request::get(url.clone())
-            .header(ACCEPT, accepted(target))
+            .header(ACCEPT, formats)
             .header(ACCEPT_ENCODING, NOT_COMPRESSED)
             .header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")))
             .header("x-prometheus-scrape-timeout-seconds", patience.as_secs_f64().to_string())

@@ -13,7 +13,7 @@ use super::page::Format;
 use super::target::Target;
 
 /// What we read, what we like best first: of texts, the next one can be compared with the last.
-const TEXTS: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.8,\
+pub(super) const TEXTS: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.8,\
                      application/openmetrics-text;version=0.0.1;q=0.7,\
                      text/plain;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
@@ -70,6 +70,10 @@ impl Compressed {
         }
     }
 
+    pub(super) fn is_none(&self) -> bool {
+        self.encoding == Encoding::Identity
+    }
+
     /// The page as it was before. The permit pays for the body, and then for the page.
     pub(super) async fn undo(
         self,
@@ -77,10 +81,10 @@ impl Compressed {
         mut permit: Permit,
         most: usize,
     ) -> Result<(Vec<u8>, Permit), FetchError> {
-        let Self { name, encoding } = self;
-        if encoding == Encoding::Identity {
+        if self.is_none() {
             return Ok((body, permit));
         }
+        let Self { name, encoding } = self;
         let work = task::spawn_blocking(move || {
             let page = encoding.inflate(&body, most, &mut permit)?;
             permit.shrink_to(page.capacity());

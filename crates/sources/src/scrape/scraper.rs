@@ -19,6 +19,7 @@ use super::discovery::{Discovered, discover};
 use super::failure::FetchError;
 use super::fetch::Fetcher;
 use super::mesh::ISTIO_CERTIFICATES;
+use super::raw_page::PageReader;
 use super::target::{Job, Target};
 use crate::board::{DroppedTarget, TargetBoard};
 use target_task::TargetTask;
@@ -150,6 +151,7 @@ impl Scraper {
         });
         self.shared.board.set_targets(targets);
         self.shared.board.set_dropped(dropped);
+        self.shared.board.set_reader(Some(self.shared.page_reader(plan.intervals)));
     }
 
     /// Returns whether there is memory for the target.
@@ -178,6 +180,7 @@ impl Scraper {
             let _ = (&mut running.task).await;
         }
         self.shared.board.set_targets(Vec::new());
+        self.shared.board.set_reader(None);
         self.shared.report();
     }
 }
@@ -199,7 +202,7 @@ fn processors() -> usize {
 }
 
 /// How often targets of a job are scraped.
-fn interval_of(job: Job, intervals: CollectionIntervals) -> Duration {
+pub(super) fn interval_of(job: Job, intervals: CollectionIntervals) -> Duration {
     if job == Job::IstioProxies { intervals.istio } else { intervals.prometheus }
 }
 
@@ -221,6 +224,10 @@ async fn survey(shared: Arc<Shared>) {
 }
 
 impl Shared {
+    fn page_reader(&self, intervals: CollectionIntervals) -> PageReader {
+        PageReader { fetcher: self.fetcher.clone(), memory: self.pages_part.clone(), intervals }
+    }
+
     fn report(&self) {
         let figures = self.board.figures();
         self.inlet.report(|of_all| of_all.scrapes = figures);

@@ -7,6 +7,7 @@ mod bad_servers;
 mod encodings;
 mod large;
 mod memory;
+mod raw_pages;
 mod redirects;
 mod schedule;
 mod seen;

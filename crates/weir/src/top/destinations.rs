@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{Room, columns, heading, rows_and_words, words};
-use crate::admin::{number, sum};
+use crate::admin::{moment, number, sum};
 use crate::tables::{age, bytes, cut, legible, time, whole_seconds};
 
 const HEAD: [&str; 11] =
@@ -18,7 +18,7 @@ pub(super) fn json(page: &Value) -> Value {
 /// As many as there is room for, with the words of backends beneath.
 pub(super) fn text(out: &mut Vec<u8>, page: &Value, room: Room) -> io::Result<()> {
     writeln!(out, "{}", cut(heading(page), columns(room)))?;
-    let now_ms = page["unix_seconds"].as_f64().map_or(0, whole_seconds).saturating_mul(1000);
+    let now_ms = unix_ms(&page["at"]).unwrap_or_default();
     let lines = sick_first(page);
     let rows: Vec<_> = lines.iter().map(|of| row(of, now_ms)).collect();
     let said = lines.iter().filter_map(|of| Some(format!("{}: {}", words(&of["pipeline"]), said(of)?)));
@@ -36,7 +36,7 @@ fn as_json(of: &Value) -> Value {
     json!({
         "pipeline": of["pipeline"], "backend": backend["state"], "lasts_seconds": backend["lasts_seconds"],
         "message": said(of), "pending": of["books"]["pending"], "pending_bytes": of["pending_bytes"],
-        "backlog_bytes": of["backlog"]["bytes"], "last_taken_unix_ms": of["last_taken_unix_ms"],
+        "backlog_bytes": of["backlog"]["bytes"], "last_taken_at": of["last_taken_at"],
         "in_flight": of["in_flight"], "concurrency_limit": of["concurrency_limit"],
         "answers_lately": lately["requests"], "p50_lately_seconds": quantile(lately, 0.5),
         "p99_lately_seconds": quantile(lately, 0.99), "codes": of["codes"],
@@ -45,7 +45,7 @@ fn as_json(of: &Value) -> Value {
 
 fn row(of: &Value, now_ms: u64) -> [String; 11] {
     let (backend, backlog, lately) = (&of["backend"], &of["backlog"], &of["latency_lately"]);
-    let taken = Some(number(&of["last_taken_unix_ms"])).filter(|at| *at > 0);
+    let taken = unix_ms(&of["last_taken_at"]);
     [
         words(&of["pipeline"]),
         words(&backend["state"]),
@@ -59,6 +59,10 @@ fn row(of: &Value, now_ms: u64) -> [String; 11] {
         within(lately, 0.99),
         answers(&of["codes"]),
     ]
+}
+
+fn unix_ms(time: &Value) -> Option<u64> {
+    u64::try_from(moment(time)?.as_millisecond()).ok()
 }
 
 /// The backend's words while it takes nothing, or those with which it last refused what is lost.
@@ -110,13 +114,13 @@ mod tests {
     fn what_does_not_answer_comes_first_with_its_words() {
         let pipeline = |name: &str, state: &str, message: &str, lately: Value, codes: Value| {
             json!({"pipeline": name, "pending_bytes": 2048, "in_flight": 1, "concurrency_limit": 64,
-                "last_taken_unix_ms": 95_000, "books": {"pending": 7}, "backlog": null,
+                "last_taken_at": "1970-01-01T00:01:35Z", "books": {"pending": 7}, "backlog": null,
                 "backend": {"state": state, "lasts_seconds": 61.5, "code": "", "message": message},
                 "latency_lately": lately, "codes": codes})
         };
         let lately = json!({"requests": 100, "buckets": [[0.001, 0], [0.0025, 60], [5.0, 39], [null, 1]]});
         let none = json!({"requests": 0, "buckets": [[0.001, 0], [null, 0]]});
-        let page = json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1, "unix_seconds": 100.5,
+        let page = json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1, "at": "1970-01-01T00:01:40.500Z",
         "memory": {"total_bytes": 1024, "parts": [{"used_bytes": 512}]}, "journal": {"disk_bytes": 0}, "pipelines": [
             pipeline("traces/a", "ok", "", lately.clone(), json!({"200": 99, "503": 1})),
             pipeline("traces/b", "unreachable", "refused\u{1b}", none, json!({"none": 3})),

@@ -106,6 +106,8 @@ mod shutdown;
 mod sick_backends;
 #[cfg(test)]
 mod taps;
+#[cfg(test)]
+mod target_pages;
 mod temporality;
 #[cfg(test)]
 mod trailers;

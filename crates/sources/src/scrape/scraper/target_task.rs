@@ -14,15 +14,12 @@ use super::{BODY_LIMIT, Order, Shared};
 use crate::board::{Failure, LastScrape};
 use crate::inlet::{Loss, Lost, Made, deliver, reserve};
 use crate::scrape::failure::FetchError;
-use crate::scrape::fetch::Limits;
+use crate::scrape::fetch::{Limits, patience};
 use crate::scrape::inputs::requests;
 use crate::scrape::page::{LastPage, PageError};
 use crate::scrape::request::{diagnostics, no_diagnostics, request};
 use crate::scrape::schedule::{next_after, offset, until_next};
 use crate::scrape::target::Target;
-
-/// A target has at most so long to answer, as in Prometheus, and no longer than the interval.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pipelines have at least so long to take what came of a scrape, though the next one is due.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -129,7 +126,7 @@ impl TargetTask {
     /// Scrapes once.
     async fn scrape(&mut self) {
         let (began, scraped) = (Instant::now(), unix_nanos());
-        let limits = Limits { most: BODY_LIMIT, likely: self.page_bytes, patience: PATIENCE.min(self.interval) };
+        let limits = Limits { most: BODY_LIMIT, likely: self.page_bytes, patience: patience(self.interval) };
         let is_stop = |order: &Order| *order == Order::Stop;
         let fetched = self.shared.fetcher.fetch(&self.target, limits, &self.shared.pages_part);
         let Some(fetched) = unless(self.orders.clone(), Order::is_end, fetched).await else { return };
@@ -305,7 +302,7 @@ mod tests {
     /// otherwise it would be lost, and all that is known of its series with it.
     #[tokio::test]
     async fn work_goes_on_after_an_order_that_does_not_end_it() {
-        let (orders, seen) = watch::channel(Order::Scrape(PATIENCE));
+        let (orders, seen) = watch::channel(Order::Scrape(LAST_PATIENCE));
         let done = async || {
             for _ in 0..10 {
                 yield_now().await;
