@@ -37,7 +37,7 @@ use taps::TapsPage;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 20] = [
+const FILES: [(&str, &str, &str); 21] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
@@ -47,6 +47,7 @@ const FILES: [(&str, &str, &str); 20] = [
     ("/table.js", SCRIPT, include_str!("../page/table.js")),
     ("/items.js", SCRIPT, include_str!("../page/items.js")),
     ("/taps.js", SCRIPT, include_str!("../page/taps.js")),
+    ("/hour.js", SCRIPT, include_str!("../page/hour.js")),
     ("/pipelines.js", SCRIPT, include_str!("../page/pipelines.js")),
     ("/destinations.js", SCRIPT, include_str!("../page/destinations.js")),
     ("/figures.js", SCRIPT, include_str!("../page/figures.js")),
