@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from selenium import webdriver
 from selenium.common.exceptions import JavascriptException, NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -98,6 +99,16 @@ class Page:
     def press(self, *keys: str) -> None:
         """Presses keys wherever the focus is."""
         self.driver.switch_to.active_element.send_keys(*keys)
+
+    def strike(self, *keys: str) -> None:
+        """The same, also in a drawing, which is no field to write to."""
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def point(self, css: str, across: float) -> None:
+        """Moves the pointer over an element: 0 is its left edge, 1 its right one."""
+        element = self.one(css)
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(self.driver).move_to_element_with_offset(element, int((across - 0.5) * element.size["width"]), 0).perform()
 
     def focus(self) -> str:
         """What has the focus: its id, or the key of its row."""

@@ -1,5 +1,7 @@
 """What the views of figures show, and how one goes through them with keys."""
 
+import re
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +32,55 @@ def test_a_busy_process_shows_what_flows(page: Page, busy: Scene, pictures: Path
     page.wait_text("#detail", "filter condition 1.1")
     assert "[object" not in page.text("body") and "undefined" not in page.text("body")
     page.picture(pictures / "busy.png")
+
+
+def test_the_hour_has_axes_and_tells_its_values(page: Page, busy: Scene, pictures: Path) -> None:
+    page.open(busy.weir.admin)
+    page.click("#pipelines tr[data-key='traces/shop']")
+    plot = "#detail svg.hour"
+
+    def value(name: str) -> int:
+        return int(page.one(plot).get_attribute(f"aria-value{name}"))
+
+    page.wait(lambda: value("max") - value("min") >= 5, "some seconds are told")
+    ticks = page.driver.execute_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", f"{plot} text")
+    assert {"items/s", "waiting", "0"} <= set(ticks), ticks
+    assert sum(bool(re.fullmatch(r"\d\d:\d\d", tick)) for tick in ticks) >= 2, ticks
+    values = r"\d\d:\d\d:\d\d: [\d.,]+ items/s came, [\d.,]+ items/s went, 0 items were lost, [\d,]+ items waited"
+    # The newest second is just before the axis at the right.
+    page.point(plot, 0.918)
+    page.wait(lambda: re.fullmatch(values, page.text("#hour-value")) and page.all(f"{plot} .mark circle"), "the values there")
+    page.picture(pictures / "hour.png")
+    page.point("h1", 0.5)
+    page.wait(lambda: not page.text("#hour-value").strip(), "they go with the pointer")
+    page.driver.execute_script("document.querySelector(arguments[0]).focus()", plot)
+    page.strike(Keys.END)
+    newest = value("now")
+    page.strike(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    page.wait(lambda: value("now") == newest - 2, "two seconds before")
+    assert re.fullmatch(values, page.one(plot).get_attribute("aria-valuetext"))
+    assert page.text("#hour-value") == page.one(plot).get_attribute("aria-valuetext")
+    page.strike(Keys.HOME)
+    page.wait(lambda: value("now") == value("min"), "the oldest second")
+    page.strike(Keys.ESCAPE)
+    page.wait(lambda: not page.see("#detail"), "the detail closes")
+
+
+def test_the_hour_is_light_or_dark_as_the_rest_is(page: Page, busy: Scene, pictures: Path) -> None:
+    page.open(busy.weir.admin)
+    page.click("#pipelines tr[data-key='traces/shop']")
+    page.wait(lambda: page.all("#detail svg.hour text"), "the plot")
+
+    def colours(scheme: str) -> set[str]:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        page.picture(pictures / f"hour-{scheme}.png")
+        script = "const of = getComputedStyle(document.querySelector(arguments[0])); return [of.fill, of.stroke]"
+        return {colour for part in ("text", ".grid") for colour in page.driver.execute_script(script, f"#detail svg.hour {part}")}
+
+    light, dark = colours("light"), colours("dark")
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(light - dark) >= 2, (light, dark)
 
 
 def test_a_sick_process_shows_its_trouble_and_samples(page: Page, sick: Scene, pictures: Path) -> None:
@@ -154,6 +205,11 @@ def test_memory_says_what_its_parts_are_and_who_holds_what(page: Page, busy: Sce
     legend = page.texts("#memory td.words")
     assert len(legend) > 5 and all(legend), legend
     page.wait_text("#memory", "The stronger colour is in use")
+    page.wait_text("#admission", "there is room for one of up to")
+    numbers = [int(re.match(r"[\d,]+", fact).group().replace(",", "")) for fact in page.texts("#admission dd")[:4]]
+    assert numbers[0] == sum(numbers[1:]) > 0, numbers
+    facts = page.text("#admission")
+    assert "−" in facts and "times its size" in facts and "because of " in facts, facts
     page.button("#memory thead", "Items that wait")
     page.wait(lambda: {"traces/shop", "logs/shop"} <= set(page.texts("#memory tbody th")), "the pipelines")
     page.picture(pictures / "memory.png")
@@ -177,6 +233,9 @@ def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pic
     page.picture(pictures / "configuration.png")
     page.choose("#configuration-before", page.one("#configuration-after").get_attribute("value"))
     page.wait_text("#configuration-changes", "Nothing that is shown of them differs")
+    scene.weir.process.child.send_signal(signal.SIGHUP)
+    for number, brought in enumerate(("the start of the process", "a change of its files", "SIGHUP"), 1):
+        page.wait_text(f"#configuration tr[data-key^='{number} ']", brought)
     scene.weir.stop()
 
 

@@ -142,6 +142,12 @@ impl Budget {
         self.capacity().saturating_sub(self.room.available_permits())
     }
 
+    /// How many wait for room now, and how many may.
+    pub(crate) fn waiting(&self) -> [u32; 2] {
+        // Whoever is one too many is counted for an instant.
+        [self.waiting.load(Ordering::Relaxed).min(self.max_waiting), self.max_waiting]
+    }
+
     /// Whether more than half of it is taken.
     pub(crate) fn is_scarce(&self) -> bool {
         self.used() > self.capacity() / 2

@@ -257,21 +257,57 @@ impl Copies {
     }
 }
 
+/// How large a request may be, and on account of what, in bytes. Larger ones are refused for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RequestLimits {
+    /// How often a request is in memory at once, for all pipelines of its signal together.
+    pub copies: usize,
+    /// As it is configured.
+    pub configured: usize,
+    /// All pipelines together have memory for it, once nobody else needs any.
+    pub memory: usize,
+    /// Each pipeline can hold it, with the bookkeeping of its pieces: an eighth of the share is left for that.
+    pub share: usize,
+    /// Each pipeline can read it back from the journal, after enrichment, and after transforms that may double it. `None`
+    /// without a journal.
+    pub read_back: Option<usize>,
+}
+
+impl RequestLimits {
+    /// The largest request that is taken.
+    pub fn largest(&self) -> usize {
+        let Self { configured, memory, share, read_back, copies: _ } = *self;
+        configured.min(memory).min(share).min(read_back.unwrap_or(usize::MAX))
+    }
+
+    /// The largest request that is taken, and for which `free` bytes are enough.
+    pub(crate) fn largest_within(&self, free: usize) -> usize {
+        largest_for(free, self.copies).min(self.largest())
+    }
+
+    /// As it is configured, and nothing else.
+    #[cfg(test)]
+    pub(crate) fn configured(bytes: usize) -> Self {
+        Self { copies: 1, configured: bytes, memory: bytes, share: bytes, read_back: None }
+    }
+}
+
+/// The largest request of which there is room for so many copies, with the bookkeeping of its pieces: a sixteenth is left
+/// for that.
+fn largest_for(room: usize, copies: usize) -> usize {
+    room / 16 * 15 / copies.max(1)
+}
+
 impl Division {
-    /// The largest request for which all pipelines together have memory once nobody else needs any. Each of them can
-    /// also hold it, with the bookkeeping of its pieces: a sixteenth, and an eighth of the share, are left for that.
-    ///
-    /// A pipeline can read it back as well, after enrichment, and after transforms that may double it.
-    pub(crate) fn largest_request(&self, copies: Copies) -> usize {
-        let entry = match self.read_back {
-            0 => usize::MAX,
-            part => {
-                part.saturating_sub(2 * weir_journal::Journal::TAKE_OVERHEAD) / 16 * 15
-                    / if copies.rules { 2 } else { 1 }
-            }
-        };
-        let entry = entry.max(LEAST_LARGEST_REQUEST);
-        (self.share / 8 * 7).min(self.payloads / 16 * 15 / copies.sum()).min(entry)
+    /// What limits requests that need so many copies.
+    pub(crate) fn request_limits(&self, configured: usize, copies: Copies) -> RequestLimits {
+        let read_back = (self.read_back > 0).then(|| {
+            let room = self.read_back.saturating_sub(2 * weir_journal::Journal::TAKE_OVERHEAD) / 16 * 15;
+            (room / if copies.rules { 2 } else { 1 }).max(LEAST_LARGEST_REQUEST)
+        });
+        let copies = copies.sum();
+        let memory = largest_for(self.payloads, copies);
+        RequestLimits { copies, configured, memory, share: self.share / 8 * 7, read_back }
     }
 
     /// How much of the payloads may be taken by entries of the journal that are larger than their pipeline's part.
@@ -332,7 +368,7 @@ mod tests {
                 assert!(division.parts().iter().map(|(_, bytes)| bytes).sum::<usize>() <= memory);
                 let shared_out = division.payloads + division.read_back * pipelines;
                 assert!(division.share * pipelines <= shared_out / 4 * 3);
-                let largest = division.largest_request(Copies::default());
+                let largest = division.request_limits(usize::MAX, Copies::default()).largest();
                 let pieces = largest / division.batch_bytes + 2;
                 assert!(largest + pieces * crate::budget::OVERHEAD_BYTES <= division.share);
                 assert!(pieces * pipelines * PIECE_BYTES <= division.payloads / 16);

@@ -24,7 +24,7 @@ use weir_plan::{PipelineId, Signal};
 use crate::books::BookFigures;
 use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::counters::BySignal;
-use crate::division::{Copies, PIECE_BYTES};
+use crate::division::{Copies, PIECE_BYTES, RequestLimits};
 use crate::inlet::{InputKind, Obstacle, Request, Secured, Verdict, retry_after};
 use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
@@ -39,7 +39,7 @@ use offer::Offer;
 use receipt::Receipt;
 use turns::Turns;
 
-pub(crate) use prepare::{Enriched, Unprepared};
+pub(crate) use prepare::{Enriched, LEAST_ROOM, Unprepared};
 pub(crate) use select::Selection;
 
 /// Rules are applied to smaller requests without waiting for a turn, unless one of them is the conversion to delta
@@ -132,6 +132,8 @@ pub(crate) struct Intake {
     /// Replaced as a whole when the plan changes; each request sees one state of it.
     routes: RwLock<Arc<Routes>>,
     max_request_bytes: AtomicUsize,
+    /// Where that comes from.
+    limits: Mutex<RequestLimits>,
     budget: Budget,
     spill_after: Duration,
     /// `None`: what no backend takes in time is held in memory.
@@ -158,6 +160,7 @@ impl Intake {
         Self {
             routes,
             max_request_bytes,
+            limits: Mutex::default(),
             budget,
             spill_after,
             store,
@@ -171,9 +174,10 @@ impl Intake {
         }
     }
 
-    /// From now on, requests of up to `max_request_bytes` go these ways.
-    pub(crate) fn set_routes(&self, routes: Routes, max_request_bytes: usize) {
-        self.max_request_bytes.store(max_request_bytes, Ordering::Relaxed);
+    /// From now on, requests within these limits go these ways.
+    pub(crate) fn set_routes(&self, routes: Routes, limits: RequestLimits) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.max_request_bytes.store(limits.largest(), Ordering::Relaxed);
         *self.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
     }
 
@@ -184,6 +188,11 @@ impl Intake {
     /// Larger requests are not taken.
     pub(crate) fn max_request_bytes(&self) -> usize {
         self.max_request_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What limits the size of requests.
+    pub(crate) fn request_limits(&self) -> RequestLimits {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Pays for requests.
@@ -222,17 +231,18 @@ impl Intake {
         self.drain_deadline.get().is_some()
     }
 
-    /// Whether a small request would be accepted now.
-    pub(crate) fn can_accept(&self) -> bool {
-        let memory = self.budget.used() < self.budget.capacity() - self.budget.capacity() / 64;
-        !self.is_draining()
-            && memory
-            && self.routes().routes.iter().any(|route| route.pipeline.account.share.has_room_for(READY_BYTES))
-            && !self.needs_broken_store()
+    /// Whether a small request finds memory now.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.budget.used() < self.budget.capacity() - self.budget.capacity() / 64
+    }
+
+    /// Whether some pipeline has room for a small request.
+    pub(crate) fn has_room(&self) -> bool {
+        self.routes().routes.iter().any(|route| route.pipeline.account.share.has_room_for(READY_BYTES))
     }
 
     /// Nothing can be written, and every pipeline is behind: no request would be delivered in time.
-    fn needs_broken_store(&self) -> bool {
+    pub(crate) fn needs_broken_store(&self) -> bool {
         self.store.as_ref().is_some_and(Store::has_failed_lately)
             && self.routes().routes.iter().all(|route| route.pipeline.account.is_behind(self.spill_after))
     }

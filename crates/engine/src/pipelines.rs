@@ -23,7 +23,7 @@ use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::books::BookFigures;
 use crate::budget::Budget;
-use crate::division::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS};
+use crate::division::{COMPRESSORS, Copies, Division, PAYLOADS, READ_BACK, REQUESTS, RequestLimits};
 use crate::export::{self, Backend, BackendLimits, SetupError, Unusable};
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, MAX_IN_FLIGHT, Pipeline};
@@ -155,8 +155,8 @@ impl Pipelines {
         let enricher = Enricher::new(plan.enrichment.clone(), Arc::clone(&self.pods));
         let routes = Routes { enricher, routes };
         // What does not fit beside the pipelines that are leaving may come again when they have ended.
-        let max_request_bytes = self.max_request_bytes(alone, routes.copies());
-        self.intake.set_routes(routes, max_request_bytes);
+        let limits = self.request_limits(alone, routes.copies());
+        self.intake.set_routes(routes, limits);
         forget_series(&before, &self.intake.routes());
         self.share_out(division);
         self.remove(&gone);
@@ -221,10 +221,10 @@ impl Pipelines {
         routes.routes.iter().for_each(|route| route.recent.resize(division.recent));
     }
 
-    /// The largest request that is taken. A request for which there can never be room would otherwise be refused for
-    /// ever.
-    fn max_request_bytes(&mut self, division: Division, copies: Copies) -> usize {
-        let (wish, limit) = (self.settings.max_request_bytes, division.largest_request(copies));
+    /// How large a request may be. One for which there can never be room would otherwise be refused for ever.
+    fn request_limits(&mut self, division: Division, copies: Copies) -> RequestLimits {
+        let limits = division.request_limits(self.settings.max_request_bytes, copies);
+        let (wish, limit) = (limits.configured, limits.largest());
         if wish > limit && self.said_limit.is_none_or(|said| limit < said) {
             self.said_limit = Some(limit);
             tracing::info!(
@@ -233,7 +233,7 @@ impl Pipelines {
                 "requests are limited to what there is room for in all pipelines; more memory allows more"
             );
         }
-        wish.min(limit)
+        limits
     }
 
     /// The rules of every pipeline. What a converter remembers goes over to its successor.

@@ -46,7 +46,7 @@ use crate::inlet::{Inlet, InputKind, Origin, Request, Verdict};
 use crate::seldom::Seldom;
 
 /// What a request costs until it is answered, whatever its body: its stream, its task, its place in line.
-const REQUEST_BYTES: usize = 6 * 1024;
+pub(crate) const REQUEST_BYTES: usize = 6 * 1024;
 
 /// A body may become this many times larger when it is decompressed. The load test's repeated attributes reach 50 to
 /// 200, depending on the compressor. Anything beyond 500 is a bomb.

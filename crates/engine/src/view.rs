@@ -8,6 +8,7 @@
 //! have to show one state. It is paid for: at first from what is set aside for pages, then from what payloads have.
 //! Samples of what was lost are not in it. They are telemetry, and large, so they are given for one pipeline at a time.
 
+mod admission;
 mod container_logs;
 mod journal;
 mod memory;
@@ -20,12 +21,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 pub use crate::books::BookFigures;
+pub use crate::division::RequestLimits;
 pub use crate::export::{CodeFigures, Expiry};
 pub use crate::histogram::HistogramFigures;
 pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending};
 pub use crate::process::ProcessFigures;
 pub use crate::reloads::ReloadFigures;
 pub use crate::samples::Sample;
+pub use admission::AdmissionFigures;
 pub use container_logs::ContainerLogFigures;
 pub use journal::JournalFigures;
 pub use memory::{MemoryFigures, PartFigures};
@@ -40,7 +43,7 @@ use crate::budget::{Budget, Funds, Permit};
 use crate::clock::Clock;
 use crate::intake::{Intake, Routes};
 use crate::process;
-use crate::receive::ReceiverStats;
+use crate::receive::{Reason, ReceiverStats};
 use crate::reloads::Reloads;
 use crate::samples::Lost;
 use crate::taps::RecentItems;
@@ -58,6 +61,15 @@ pub enum Health {
 }
 
 impl Health {
+    /// `refused`: why a small request would not be taken.
+    fn of(refused: Option<Reason>) -> Self {
+        match refused {
+            None => Self::Ready,
+            Some(Reason::Draining) => Self::Draining,
+            Some(_) => Self::Refusing,
+        }
+    }
+
     /// As the health check calls it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -123,7 +135,7 @@ impl View {
 
     /// Whether a request would be taken now. Needs no memory.
     pub fn health(&self) -> Health {
-        self.0.health()
+        Health::of(self.0.refusal())
     }
 
     /// The last samples of what each pipeline has lost so, the newest first. Whoever keeps them keeps memory that was set
@@ -153,7 +165,8 @@ const LISTED_BYTES: usize = 64;
 impl Owners {
     fn snapshot(&self, budget: &Budget) -> Option<Snapshot> {
         // This comes first, so that a snapshot does not show its own cost.
-        let memory = self.budgets.figures();
+        let refused = self.refusal();
+        let memory = self.budgets.figures(&self.intake, refused);
         let routes = self.intake.routes();
         // This comes after the routes and has all accounts, so that no pipeline is missed that leaves or comes
         // meanwhile.
@@ -166,7 +179,7 @@ impl Owners {
         let sources = self.sources(&mut paid)?;
         Some(Snapshot {
             uptime: self.clock.started.elapsed(),
-            health: self.health(),
+            health: Health::of(refused),
             receivers: ReceiverFigures::of(&self.receivers, &self.intake),
             pipelines,
             orphans,
@@ -205,13 +218,17 @@ impl Owners {
         paid.grow(told.heap()).then(|| told.clone())
     }
 
-    fn health(&self) -> Health {
-        if self.intake.is_draining() {
-            Health::Draining
-        } else if self.intake.can_accept() {
-            Health::Ready
-        } else {
-            Health::Refusing
-        }
+    /// Why a small request would be refused now; `None` if it would be taken.
+    fn refusal(&self) -> Option<Reason> {
+        let intake = &self.intake;
+        let reasons = [
+            (intake.is_draining(), Reason::Draining),
+            (!intake.has_memory(), Reason::NoMemory),
+            // Nobody takes what there is no pipeline for.
+            (intake.routes().routes.is_empty(), Reason::Unsupported),
+            (!intake.has_room(), Reason::Full),
+            (intake.needs_broken_store(), Reason::Disk),
+        ];
+        reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
     }
 }

@@ -1,6 +1,6 @@
 // Where data goes: how each backend answers, how soon, and what waits for it.
 
-import { $, amount, bytes, duration, element, faint, short } from "./dom.js";
+import { $, amount, bytes, drawn, duration, element, faint, short } from "./dom.js";
 import { within } from "./pipelines.js";
 import { lastWords, quantile, reasons, secondsSince, secondsUntil, sickFirst, state, sum } from "./state.js";
 import { Table } from "./table.js";
@@ -91,17 +91,11 @@ function codes(line) {
 function histogram({ latency }) {
   const [width, height] = [8, 24];
   const peak = Math.max(1, ...latency.buckets.map(([, count]) => count));
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const words = latency.buckets.filter(([, count]) => count).map(([bound, count]) => `${amount(count)} within ${within(bound == null ? Infinity : bound)}`).join(", ");
-  for (const [key, value] of Object.entries({ width: width * latency.buckets.length, height, role: "img", "aria-label": words || "no answers yet" })) svg.setAttribute(key, value);
-  const title = document.createElementNS(svg.namespaceURI, "title");
-  title.append(words || "no answers yet");
-  svg.append(title);
-  latency.buckets.forEach(([, count], index) => {
-    const bar = document.createElementNS(svg.namespaceURI, "rect");
+  const bars = latency.buckets.map(([, count], index) => {
     const tall = count ? Math.max(1, (height - 1) * (count / peak)) : 0;
-    for (const [key, value] of Object.entries({ x: index * width, y: height - tall, width: width - 1, height: tall, class: "time" })) bar.setAttribute(key, value);
-    svg.append(bar);
+    return drawn("rect", { x: index * width, y: height - tall, width: width - 1, height: tall, class: "time" });
   });
-  return svg;
+  const name = words || "no answers yet";
+  return drawn("svg", { width: width * latency.buckets.length, height, role: "img", "aria-label": name }, drawn("title", {}, name), ...bars);
 }

@@ -12,6 +12,14 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// The same of a drawing.
+export function drawn(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
 // Makes what is shown equal to the children given, and touches only what differs: the focus, a selection and a click under
 // way stay where they are. So listeners belong to what stays, never to the children.
 export function settle(shown, ...children) {

@@ -1,7 +1,7 @@
 // Views that are figures only: the books, and the budget of memory with the disk.
 
-import { $, amount, bytes, element, facts, settle } from "./dom.js";
-import { state, sum } from "./state.js";
+import { $, amount, bytes, duration, element, facts, faint, settle } from "./dom.js";
+import { reasons, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 let booksTable;
@@ -75,6 +75,7 @@ export const memory = {
     pipelinesTable = new Table({ caption: "What each pipeline holds", columns: HOLDS, key: (line) => line.pipeline, isBeside: true, none: "There are no pipelines." });
     $("memory").append(element("p"), element("div", { class: "held", role: "img", "aria-label": "Parts of the memory budget; the strong part of each is in use" }),
       element("p", { class: "faint words" }, "Each part of the bar is a row below, in the same order. The stronger colour is in use, the rest is free. “Limited by number” is set aside in full: there can be no more of these than have room, so their bytes are not counted."),
+      element("h2", {}, "Would a request be taken now?"), element("div", { id: "admission" }),
       element("h2", {}, "Who holds what"), partsTable.root,
       element("h2", {}, "What each pipeline holds"), element("p", { class: "faint words" }, "Of the payloads and of the disk. What several pipelines wait with is there once, and counted for each of them."), pipelinesTable.root,
       element("h2", {}, "Disk"), element("div"));
@@ -85,6 +86,7 @@ export const memory = {
     const [words, bar, disk] = [$("memory").firstChild, $("memory").querySelector(".held"), $("memory").lastChild];
     words.textContent = `The budget is ${bytes(budget.total_bytes)}; the process has ${bytes(rss_bytes)} of the machine's memory.`;
     bar.replaceChildren(...parts.map((part) => held(part, budget.total_bytes)));
+    settle($("admission"), ...admission(state.now));
     partsTable.set(parts);
     pipelinesTable.set(state.now.pipelines);
     settle(disk, journal
@@ -94,6 +96,37 @@ export const memory = {
       : element("p", { class: "warn" }, "There is no data directory: what no backend has taken is lost when this process ends."));
   },
 };
+
+// Why a request would be refused, as the process counts refusals.
+const REFUSED = {
+  draining: "the process ends", no_memory: "hardly any of the memory for telemetry is free", unsupported: "there is no pipeline",
+  pipelines_full: "no pipeline may hold more", disk: "the disk takes nothing, and every pipeline is behind",
+};
+
+// What the largest request is the least of.
+const LIMITS = {
+  configured_bytes: "--max-request-size", memory_bytes: "what all pipelines together have memory for",
+  share_bytes: "what one pipeline may hold", read_back_bytes: "what one pipeline reads back from the disk",
+};
+
+// What is in use and what is free, in numbers that add up, and what that means for a request. All of them are the process's own.
+function admission({ memory: { total_bytes: total, admission: of }, refused_requests: refusals }) {
+  const exact = (n, words) => element("span", {}, `${amount(n)} bytes, ${bytes(n)}`, faint(`: ${words}`));
+  const limit = Object.keys(LIMITS).find((name) => of.limits[name] === of.largest_bytes);
+  return [
+    element("p", { class: of.refused ? "bad" : "well" }, of.refused ? `Even a small one would be refused: ${REFUSED[of.refused] || of.refused}.` : `Yes: there is room for one of up to ${bytes(of.fits_bytes)}, if nobody else takes it.`),
+    facts(
+      ["the budget", exact(total, "--memory")],
+      ["− set aside", exact(of.set_aside_bytes, "the parts below but for payloads, used or not")],
+      ["− taken", exact(of.used_bytes, `telemetry that is here, and work on it${of.is_scarce ? "; that is more than half, so bodies that come slowly are refused" : ""}`)],
+      ["= free", exact(of.free_bytes, "for requests that come")],
+      ["a request costs", `${bytes(of.request_bytes)} from its head to its answer; up to ${of.copies} times its size, decompressed, while all pipelines take their part of it; and ${bytes(of.enrichment_bytes)} more while facts about its sender are added`],
+      ["the largest", `${bytes(of.largest_bytes)}, because of ${LIMITS[limit] || "what there is"}; a larger one is refused for good`],
+      ["refused when", `what it needs is not free within ${duration(of.patience_seconds)}, or ${of.most_waiting} others wait for that: ${of.waiting} wait now`],
+      ["refused so far", reasons(refusals).replaceAll("_", " ") || "none"],
+    ),
+  ];
+}
 
 // What is in memory and waits for the backend. With a data directory that is what has not had its turn yet.
 const inMemory = (line) => (line.backlog ? Math.max(0, line.pending_bytes - line.backlog.bytes) : line.held_bytes);

@@ -2,12 +2,9 @@
 
 import { ask } from "./ask.js";
 import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
+import { follow, hour, spark } from "./hour.js";
 import { byteRates, from, lastWords, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
 import { Table } from "./table.js";
-
-const SPARK_S = 300;
-const HOUR_S = 3600;
-const SVG = "http://www.w3.org/2000/svg";
 
 let table;
 let changesTable;
@@ -34,6 +31,7 @@ export const pipelines = {
     changesTable = new Table({ isBeside: true, caption: "What changed, the newest first", columns: CHANGES, key: (change) => `${change.at} ${change.pipeline}`, none: "All has been well since the start of the process." });
     changesTable.root.id = "changes";
     $("pipelines").append(element("h2", {}, "What changed"), changesTable.root);
+    follow($("detail"));
     $("troubled").addEventListener("input", () => this.show());
     $("detail").addEventListener("click", (event) => {
       const { act } = event.target.dataset;
@@ -112,59 +110,18 @@ function choose(pipeline) {
   pipelines.show();
 }
 
-// Items that came, went and were lost as lines, what waited as an area.
-function spark(points, width = 160, height = 28, seconds = SPARK_S) {
-  const most = Math.max(1, Math.floor(seconds / state.step));
-  const last = points.slice(-most);
-  const total = (column) => last.reduce((all, point) => all + point[column], 0);
-  const svg = document.createElementNS(SVG, "svg");
-  const label = `${duration(last.length * state.step)}: ${amount(total(0))} came, ${amount(total(1))} went, ${amount(total(2))} were lost`;
-  for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${most} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label })) {
-    svg.setAttribute(key, value);
-  }
-  if (last.length > 1) draw(svg, last, most - last.length, height);
-  return svg;
-}
-
-function draw(svg, points, begins, height) {
-  const y = (value, of) => (height - 1 - (value / of) * (height - 2)).toFixed(1);
-  const peak = Math.max(1, ...points.map((point) => Math.max(point[0], point[1], point[2])));
-  const full = Math.max(1, ...points.map((point) => point[3]));
-  const path = (column, of) => points.map((point, index) => `${begins + index},${y(point[column], of)}`).join(" ");
-  const shape = (name, kind, text) => {
-    const made = document.createElementNS(SVG, name);
-    made.setAttribute("class", kind);
-    made.setAttribute("points", text);
-    svg.append(made);
-  };
-  const has = (column) => points.some((point) => point[column] > 0);
-  if (has(3)) shape("polygon", "pending", `${begins},${height} ${path(3, full)} ${begins + points.length - 1},${height}`);
-  shape("polyline", "in", path(0, peak));
-  shape("polyline", "out", path(1, peak));
-  if (has(2)) shape("polyline", "lost", path(2, peak));
-}
-
 function showDetail() {
   const line = state.now.pipelines.find((of) => of.pipeline === table.chosen);
   $("detail").hidden = !line;
   if (!line) return;
   const { word, kind, message } = standing(line);
-  const points = pastOf(line.pipeline);
-  const peak = Math.max(0, ...points.map((point) => Math.max(point[0], point[1]))) / state.step;
   settle($("detail"),
     element("h2", {}, element("span", { class: `dot ${kind}` }, `${line.pipeline}: ${word}`)),
     element("div", { class: "bar" }, button("Tap it", "tap"), button("Tap what rules remove", "tap", { "data-edge": "removed" }), button("Try other rules", "rules")),
     message ? element("p", { class: "words" }, message) : element("p", { hidden: true }),
-    hour(points),
-    element("p", { class: "faint" }, `The last hour up to now, at most ${perSecond(peak)} items a second: items that came (blue), went (green), were lost (red), and waited (area).`),
+    ...hour(line.pipeline),
     detailFacts(line),
     ...(line.rules.length ? [element("h2", {}, "Rules"), element("ul", {}, ...line.rules.map(ruleLine))] : []));
-}
-
-function hour(points) {
-  const svg = spark(points, 720, 90, HOUR_S);
-  svg.setAttribute("class", "hour");
-  return svg;
 }
 
 function detailFacts(line) {

@@ -128,7 +128,7 @@ impl<H: Host> Gateway<H> {
     /// everything that can be wrong is found before the engine starts: it delivers what is on disk at once.
     async fn start(args: Arc<ProcessArgs>, mut host: H) -> anyhow::Result<Self> {
         let security = Watch::new(security::files(&args))?;
-        let mut loaded = host.first().await?;
+        let (trigger, mut loaded) = host.first().await?;
         let Facts { mut facts, state } = host::facts_of(&mut loaded);
         let Loaded { plan, log_outputs, .. } = loaded;
         let mut settings = settings::of(&args, &plan)?;
@@ -165,7 +165,7 @@ impl<H: Host> Gateway<H> {
         let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
-        configurations.started(&plan);
+        configurations.started(&plan, &trigger);
         let looking = [health::watch(engine.view(), args.look_every, verdicts), past.record(engine.view())];
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
         metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
@@ -221,7 +221,7 @@ impl<H: Host> Gateway<H> {
                 () = Predecessor::ends(&mut self.predecessor) => {
                     drop(self.predecessor.take().map(|predecessor| tokio::spawn(predecessor.leave())));
                 }
-                () = self.security.changed(), if has_security && securing.is_idle() => {
+                _ = self.security.changed(), if has_security && securing.is_idle() => {
                     let args = Arc::clone(&self.args);
                     securing.begin(move || security::read(&args));
                 }

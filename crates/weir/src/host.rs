@@ -21,12 +21,59 @@ use crate::handover::{Predecessor, Successor};
 use crate::health::Verdicts;
 use crate::watch::Watch;
 
+/// What brought a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// The process has read its files to begin with.
+    Start,
+    /// SIGHUP.
+    Hangup,
+    /// The files are not as they were.
+    FilesChanged,
+    /// A day has passed: certificates in the files expire although nobody touches them.
+    Daily,
+    /// The Secret of the operator.
+    Secret(Version),
+    /// The last good one on the disk: the API server has none that can be used.
+    Saved(Version),
+}
+
+/// Which state of the operator's Secret it is, as far as that is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) revision: Option<String>,
+    /// The API server's.
+    pub(crate) resource_version: Option<String>,
+}
+
+impl Trigger {
+    /// As pages have it.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Hangup => "sighup",
+            Self::FilesChanged => "files_changed",
+            Self::Daily => "daily",
+            Self::Secret(_) => "secret",
+            Self::Saved(_) => "saved",
+        }
+    }
+
+    /// Which state of the Secret it is, if it is one.
+    pub(crate) fn version(&self) -> Option<&Version> {
+        match self {
+            Self::Start | Self::Hangup | Self::FilesChanged | Self::Daily => None,
+            Self::Secret(version) | Self::Saved(version) => Some(version),
+        }
+    }
+}
+
 /// Something new.
 pub(crate) enum News {
     /// Another configuration, or what is wrong with it.
-    Configuration(Box<Result<Loaded, Report>>),
+    Configuration(Trigger, Box<Result<Loaded, Report>>),
     /// There is a configuration that nobody understands.
-    Unreadable(String),
+    Unreadable(Trigger, String),
     /// The cluster is another than before, and the configuration the same.
     Facts(Facts),
     /// Another process is to go on in place of this one.
@@ -44,7 +91,7 @@ pub(crate) struct Place {
 /// See the module. What a machine does not have is here by default.
 pub(crate) trait Host {
     /// What to begin with.
-    async fn first(&mut self) -> anyhow::Result<Loaded>;
+    async fn first(&mut self) -> anyhow::Result<(Trigger, Loaded)>;
 
     /// What is new. May be dropped and called again.
     async fn news(&mut self) -> News;
@@ -85,7 +132,7 @@ pub(crate) struct Files {
     paths: Vec<PathBuf>,
     strict: bool,
     watch: Watch,
-    loading: Reading<Result<Loaded, Report>>,
+    loading: Reading<(Trigger, Result<Loaded, Report>)>,
     /// What the next configuration must not change.
     running: LogOutputs,
 }
@@ -99,25 +146,27 @@ impl Files {
 }
 
 impl Host for Files {
-    async fn first(&mut self) -> anyhow::Result<Loaded> {
-        configuration::for_gateway(&self.paths, self.strict, &LogOutputs::default()).map_err(|report| {
+    async fn first(&mut self) -> anyhow::Result<(Trigger, Loaded)> {
+        let loaded = configuration::for_gateway(&self.paths, self.strict, &LogOutputs::default());
+        let loaded = loaded.map_err(|report| {
             findings::log(&report.diagnostics);
             // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
             anyhow!(
                 "cannot use the configuration, nothing is started: correct it, or take out the pipelines that are \
                  wrong; `weir check` shows the findings in their lines"
             )
-        })
+        })?;
+        Ok((Trigger::Start, loaded))
     }
 
     async fn news(&mut self) -> News {
         loop {
             tokio::select! {
-                () = self.watch.changed(), if self.loading.is_idle() => {
+                trigger = self.watch.changed(), if self.loading.is_idle() => {
                     let (paths, strict, running) = (self.paths.clone(), self.strict, self.running.clone());
-                    self.loading.begin(move || configuration::for_gateway(&paths, strict, &running));
+                    self.loading.begin(move || (trigger, configuration::for_gateway(&paths, strict, &running)));
                 }
-                loaded = self.loading.done() => return News::Configuration(Box::new(loaded)),
+                (trigger, loaded) = self.loading.done() => return News::Configuration(trigger, Box::new(loaded)),
             }
         }
     }

@@ -32,7 +32,7 @@ use crate::findings;
 use crate::gateway::{self, End};
 use crate::handover::{self, HandoverSocket, Successor};
 use crate::health::Verdicts;
-use crate::host::{Host, News, Place, Reading};
+use crate::host::{Host, News, Place, Reading, Trigger, Version};
 use crate::limits;
 use crate::logging;
 use crate::run;
@@ -141,7 +141,7 @@ struct ClusterNode {
     saved: Saved,
     /// What is told now, which may not run yet.
     told: Option<Arc<Configuration>>,
-    loading: Reading<Result<Loaded, Report>>,
+    loading: Reading<(Trigger, Result<Loaded, Report>)>,
     page: NodePage,
     reporter: Option<JoinHandle<()>>,
 }
@@ -156,43 +156,50 @@ impl ClusterNode {
     }
 
     /// Takes up what holds for the process, and says what documents to load.
-    fn hear(&mut self, told: Arc<Configuration>) -> impl FnOnce() -> Result<Loaded, Report> + Send + 'static {
+    fn hear(
+        &mut self,
+        trigger: Trigger,
+        told: Arc<Configuration>,
+    ) -> impl FnOnce() -> (Trigger, Result<Loaded, Report>) + Send + 'static {
         let level = told.settings.log_level.as_deref().and_then(|level| LogLevel::from_str(level, true).ok());
         logging::set_level(level);
         self.told = Some(Arc::clone(&told));
-        move || load(&told)
+        move || (trigger, load(&told))
     }
 
     /// What runs first: what the API server says, or what an earlier process had if the API server does not answer.
-    async fn begin(&mut self) -> Loaded {
+    async fn begin(&mut self) -> (Trigger, Loaded) {
         let mut saved = self.saved.read();
         let patience = Instant::now() + PATIENCE;
         loop {
             let told = tokio::select! {
-                told = self.node.configuration() => told,
+                told = self.node.configuration() => told.map(|told| (Trigger::Secret(version(&told)), told)),
                 () = sleep_until(patience), if saved.is_some() => {
                     tracing::warn!(
                         ?PATIENCE,
                         advice = "look whether the API server answers and the operator runs",
                         "no configuration that can be used; beginning with the last good one"
                     );
-                    saved.take().ok_or_else(String::new)
+                    saved.take().map(|told| (Trigger::Saved(version(&told)), told)).ok_or_else(String::new)
                 }
             };
             let loaded = match told {
-                Ok(told) => self.hear(told)().map_err(|report| {
-                    findings::log(&report.diagnostics);
-                    format!("{} findings", report.diagnostics.len())
-                }),
+                Ok((trigger, told)) => {
+                    let (trigger, loaded) = self.hear(trigger, told)();
+                    loaded.map(|loaded| (trigger, loaded)).map_err(|report| {
+                        findings::log(&report.diagnostics);
+                        format!("{} findings", report.diagnostics.len())
+                    })
+                }
                 Err(error) => Err(error),
             };
             let most = gateway::memory(&self.process) / MEMORY_PER_PIPELINE;
-            let fits = |loaded: Loaded| match loaded.plan.pipelines.len() {
+            let fits = |first: (Trigger, Loaded)| match first.1.plan.pipelines.len() {
                 count if count > most => Err(format!("{count} pipelines; --memory is enough for {most}")),
-                _ => Ok(loaded),
+                _ => Ok(first),
             };
             match loaded.and_then(fits) {
-                Ok(loaded) => return loaded,
+                Ok(first) => return first,
                 Err(error) => tracing::error!(
                     error,
                     advice = "look at the conditions of the pipelines, and at the operator's log",
@@ -212,14 +219,14 @@ impl ClusterNode {
 }
 
 impl Host for ClusterNode {
-    async fn first(&mut self) -> anyhow::Result<Loaded> {
+    async fn first(&mut self) -> anyhow::Result<(Trigger, Loaded)> {
         let waiting = Probes::bind(self.process.listen, self.process.health_port, "waiting_for_configuration").await;
         let waiting = waiting.context("cannot answer probes; choose another port with --health-port")?;
-        let loaded = self.begin().await;
+        let (trigger, loaded) = self.begin().await;
         self.node.want(Wants::of(&loaded.plan, roles(&self.process)));
         self.node.settle(PATIENCE).await;
         waiting.end().await;
-        Ok(self.with_facts(loaded))
+        Ok((trigger, self.with_facts(loaded)))
     }
 
     async fn news(&mut self) -> News {
@@ -227,15 +234,17 @@ impl Host for ClusterNode {
             tokio::select! {
                 seen = self.node.news(!self.loading.is_idle()) => match seen {
                     Seen::Facts(facts) => return News::Facts(facts),
-                    Seen::Configuration(Err(error)) => return News::Unreadable(error),
+                    Seen::Configuration(Err(error)) => {
+                        return News::Unreadable(Trigger::Secret(Version::default()), error);
+                    }
                     Seen::Configuration(Ok(told)) => {
-                        let load = self.hear(told);
+                        let load = self.hear(Trigger::Secret(version(&told)), told);
                         self.loading.begin(load);
                     }
                 },
-                loaded = self.loading.done() => {
+                (trigger, loaded) = self.loading.done() => {
                     let loaded = loaded.map(|loaded| self.with_facts(loaded));
-                    return News::Configuration(Box::new(loaded));
+                    return News::Configuration(trigger, Box::new(loaded));
                 }
                 successor = HandoverSocket::successor(&mut self.handover) => return News::Successor(successor),
             }
@@ -312,6 +321,10 @@ async fn until_free(positions: &Path) {
 fn roles(process: &ProcessArgs) -> Roles {
     let [gateway, logs, metrics] = [Role::Gateway, Role::Logs, Role::Metrics].map(|role| process.allows(role));
     Roles { gateway, logs, metrics }
+}
+
+fn version(told: &Configuration) -> Version {
+    Version { revision: Some(told.revision.clone()), resource_version: told.resource_version.clone() }
 }
 
 /// The API server sees to it that the kind of an output does not change. A pipeline that was made anew may have another one.

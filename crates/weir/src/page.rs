@@ -51,6 +51,7 @@ const FILES: [(&str, &str, &str); 21] = [
     ("/table.js", SCRIPT, include_str!("../page/table.js")),
     ("/items.js", SCRIPT, include_str!("../page/items.js")),
     ("/taps.js", SCRIPT, include_str!("../page/taps.js")),
+    ("/hour.js", SCRIPT, include_str!("../page/hour.js")),
     ("/pipelines.js", SCRIPT, include_str!("../page/pipelines.js")),
     ("/destinations.js", SCRIPT, include_str!("../page/destinations.js")),
     ("/figures.js", SCRIPT, include_str!("../page/figures.js")),

@@ -12,6 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use weir_resources::Stamp;
 
+use crate::host::Trigger;
+
 /// A change takes twice this, and the time to read the files, to have an effect.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -51,9 +53,9 @@ impl Watch {
         })
     }
 
-    /// Resolves when the files have to be read again: they changed, or somebody asks for it with SIGHUP. May be dropped
-    /// and called again.
-    pub(crate) async fn changed(&mut self) {
+    /// Resolves when the files have to be read again, and says why: somebody asks for it with SIGHUP, they changed, or a
+    /// day has passed. May be dropped and called again.
+    pub(crate) async fn changed(&mut self) -> Trigger {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => self.asked = true,
@@ -62,12 +64,16 @@ impl Watch {
             let now = self.look().await;
             let rests = now == self.seen;
             self.seen = now;
-            let due = Instant::now() >= self.read_again;
-            if self.asked || due || (rests && self.seen != self.read) {
+            let reasons = [
+                (self.asked, Trigger::Hangup),
+                (rests && self.seen != self.read, Trigger::FilesChanged),
+                (Instant::now() >= self.read_again, Trigger::Daily),
+            ];
+            if let Some((_, trigger)) = reasons.into_iter().find(|(is_so, _)| *is_so) {
                 self.asked = false;
                 self.read_again = Instant::now() + READ_EVERY;
                 self.read = self.seen.clone();
-                return;
+                return trigger;
             }
         }
     }
@@ -101,7 +107,8 @@ mod tests {
             advance(READ_EVERY / 2).await;
             assert!(timeout(10 * LOOK_EVERY, watch.changed()).await.is_err(), "day {day}");
             advance(READ_EVERY / 2).await;
-            timeout(10 * LOOK_EVERY, watch.changed()).await.unwrap();
+            let trigger = timeout(10 * LOOK_EVERY, watch.changed()).await.unwrap();
+            assert_eq!(trigger, Trigger::Daily);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::preview::Step;
 use crate::rules::{Processed, Removed, Rules};
 
 /// Room for what enrichment adds to a request: this much, and a part of the request's size.
-const LEAST_ROOM: usize = 64 << 10;
+pub(crate) const LEAST_ROOM: usize = 64 << 10;
 
 /// A request of very many small resources or records may become this many times as large. The factors are tried one
 /// after the other; a request that would become even larger is not telemetry.

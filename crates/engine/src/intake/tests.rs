@@ -50,7 +50,7 @@ fn intake(backend: Arc<dyn Backend>, rules: Option<Arc<Rules>>) -> Arc<Intake> {
     let intake = Intake::new(budget, Duration::from_millis(1), None, &Onlookers::default());
     let recent = Arc::new(Recent::within(0));
     let routes = vec![Route { pipeline: Arc::new(pipeline), selection, rules, recent }];
-    intake.set_routes(Routes { routes, ..Routes::empty() }, MEMORY);
+    intake.set_routes(Routes { routes, ..Routes::empty() }, RequestLimits::configured(MEMORY));
     Arc::new(intake)
 }
 

@@ -27,6 +27,11 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// As it is counted.
+    pub(crate) fn as_str(self) -> &'static str {
+        REASONS[self as usize]
+    }
+
     /// Whether there is no room for a request that is as it should be.
     pub(crate) fn is_lack_of_room(self) -> bool {
         matches!(self, Self::NoMemory | Self::Full | Self::Disk | Self::Busy)

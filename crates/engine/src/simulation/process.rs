@@ -19,6 +19,7 @@ use crate::account::{Account, JournalQueue};
 use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::clock::Clock;
+use crate::division::RequestLimits;
 use crate::export::Backend;
 use crate::intake::{Intake, Route, Routes, Selection};
 use crate::pipeline::{Common, Limits, Pipeline};
@@ -193,7 +194,7 @@ impl Process {
     fn route(&self, change: impl FnOnce(&mut Vec<Route>)) {
         let mut routes = self.intake.routes().routes.clone();
         change(&mut routes);
-        self.intake.set_routes(Routes { enricher: enricher(), routes }, MEMORY);
+        self.intake.set_routes(Routes { enricher: enricher(), routes }, RequestLimits::configured(MEMORY));
     }
 
     /// When everything has ended in order, nothing is pending but what the journal remembers: neither is there without the

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::AdmissionFigures;
 use crate::budget::Budget;
 use crate::division::Division;
+use crate::intake::Intake;
+use crate::receive::Reason;
 
 /// The memory budget by holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub struct MemoryFigures {
     pub total: usize,
     /// The parts. Together they are no more than the total: payloads first, then everything that is set aside.
     pub parts: [PartFigures; Division::PARTS],
+    /// Whether a request would find some now.
+    pub admission: AdmissionFigures,
 }
 
 /// A part of the memory budget, for all pipelines together.
@@ -43,13 +48,16 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    pub(super) fn figures(&self) -> MemoryFigures {
+    /// `refused`: why a small request would not be taken now.
+    pub(super) fn figures(&self, intake: &Intake, refused: Option<Reason>) -> MemoryFigures {
         let division = *self.division.lock().unwrap_or_else(PoisonError::into_inner);
         let used = |holder| {
             let (_, budget) = self.budgets.iter().find(|(name, _)| *name == holder)?;
             Some(budget.used())
         };
         let part = |(holder, bytes)| PartFigures { holder, bytes, used: used(holder) };
-        MemoryFigures { total: self.total, parts: division.parts().map(part) }
+        let parts = division.parts().map(part);
+        let admission = AdmissionFigures::of(intake, self.total, parts[0], refused);
+        MemoryFigures { total: self.total, parts, admission }
     }
 }

@@ -1,10 +1,10 @@
 //! What an engine shows of itself: one snapshot that others read, paid for, and usable without the engine at hand.
 
-use weir_engine::Settings;
 use weir_engine::settings::{MEMORY, MEMORY_MIN};
 use weir_engine::view::{BackendState, Health, PipelineFigures, Snapshot, View};
+use weir_engine::{Permit, Settings};
 use weir_plan::{Pipeline, Plan, Signal, Transform};
-use weir_testkit::grpc::{INVALID_ARGUMENT, OK};
+use weir_testkit::grpc::{INVALID_ARGUMENT, OK, UNAVAILABLE};
 use weir_testkit::sink::{closed_port, sink};
 use weir_testkit::{eventually, http, payload};
 
@@ -82,7 +82,46 @@ async fn what_has_happened_is_still_seen_afterwards() {
 
     gateway.stop().await;
     let snapshot = view.snapshot().unwrap();
+    assert_eq!(snapshot.memory.admission.refused, Some("draining"));
     assert!(view.health() == Health::Draining && of(&snapshot, "stays").books.delivered == 5, "{snapshot:?}");
+}
+
+/// The numbers add up, and clients are answered as they say.
+#[tokio::test]
+async fn a_snapshot_says_which_request_would_find_memory() {
+    let sink = sink("{}").await;
+    let gateway = Gateway::start(vec![pipeline("ok", sink.grpc)]).await;
+    let (client, inlet, view) = (gateway.client().await, gateway.engine.inlet(), gateway.engine.view());
+    let admission = || {
+        let memory = view.snapshot().unwrap().memory;
+        let of = memory.admission;
+        assert_eq!(of.set_aside + of.used + of.free, memory.total, "{memory:?}");
+        of
+    };
+    let calm = admission();
+    assert_eq!((calm.refused, calm.is_scarce, calm.waiting, calm.most_waiting), (None, false, 0, 16));
+    assert_eq!((calm.limits.largest(), calm.fits), (inlet.max_request_bytes(), inlet.max_request_bytes()));
+
+    let mut taken = vec![inlet.try_reserve(inlet.memory() - calm.fits).unwrap()];
+    let scarce = admission();
+    assert!(scarce.is_scarce && scarce.refused.is_none(), "{scarce:?}");
+    assert!(0 < scarce.fits && scarce.limits.copies * scarce.fits < scarce.free, "{scarce:?}");
+    let fits = payload::encoded(1, 64, scarce.fits / 64 / 8 * 7);
+    assert!(scarce.fits / 2 < fits.len() && fits.len() < scarce.fits);
+    assert_eq!(client.export(&fits).await.code, OK);
+
+    // What the client's request took is given back meanwhile.
+    eventually("nothing is left, and the client is told so", async || {
+        taken.extend(inlet.try_reserve(admission().free.saturating_sub(2 * Permit::OVERHEAD_BYTES)));
+        let full = admission();
+        (full.refused, full.fits) == (Some("no_memory"), 0)
+            && client.export(&payload::encoded(100, 1, 10)).await.code == UNAVAILABLE
+    })
+    .await;
+    assert_eq!(view.health(), Health::Refusing);
+    drop(taken);
+    assert_eq!(admission().refused, None);
+    assert_eq!(client.export(&payload::encoded(100, 1, 10)).await.code, OK);
 }
 
 /// Whoever keeps snapshots takes no more than is set aside for pages and what payloads have, and is told so.

@@ -15,11 +15,13 @@ use crate::operator::names::REVISION;
 /// What a configuration of files may have.
 const MAX_BYTES: u64 = weir_resources::MAX_BYTES;
 
-/// A configuration as the operator wrote it.
-#[derive(Clone, PartialEq, Eq)]
+/// A configuration as the operator wrote it. Two that say the same are equal, whatever the API server calls them.
+#[derive(Clone)]
 pub struct Configuration {
     /// Which one; the operator asks for it.
     pub revision: String,
+    /// What the API server calls this state of the Secret; `None` if nobody wrote that down.
+    pub resource_version: Option<String>,
     /// The documents that a file would have. They hold secrets.
     pub text: String,
     /// What is no document.
@@ -41,6 +43,9 @@ pub struct Settings {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     revision: String,
+    /// Older versions have none.
+    #[serde(default)]
+    resource_version: Option<String>,
     settings: Settings,
     /// In base64.
     packed: String,
@@ -52,37 +57,52 @@ impl fmt::Debug for Configuration {
     }
 }
 
+impl PartialEq for Configuration {
+    fn eq(&self, other: &Self) -> bool {
+        // The text is what is packed.
+        self.revision == other.revision && self.settings == other.settings && self.packed == other.packed
+    }
+}
+
+impl Eq for Configuration {}
+
 impl Configuration {
     /// Reads the Secret.
     ///
     /// # Errors
     /// What is wrong with it; nothing of its values is in the message.
     pub(super) fn of(secret: Secret) -> Result<Self, String> {
-        let mut data = secret.data.unwrap_or_default();
-        let revision = secret.metadata.annotations.unwrap_or_default().remove(REVISION).unwrap_or_default();
+        let (mut data, metadata) = (secret.data.unwrap_or_default(), secret.metadata);
+        let revision = metadata.annotations.unwrap_or_default().remove(REVISION).unwrap_or_default();
         let packed = data.remove(KEY).ok_or_else(|| format!("the Secret has no key {KEY}"))?.0;
         let settings = match data.remove(SETTINGS) {
             Some(settings) => serde_json::from_slice(&settings.0)
                 .map_err(|_| format!("the key {SETTINGS} of the Secret is not as the operator writes it"))?,
             None => Settings::default(),
         };
-        Self::new(revision, settings, packed)
+        Self::new(revision, metadata.resource_version, settings, packed)
     }
 
-    fn new(revision: String, settings: Settings, packed: Vec<u8>) -> Result<Self, String> {
+    fn new(
+        revision: String,
+        resource_version: Option<String>,
+        settings: Settings,
+        packed: Vec<u8>,
+    ) -> Result<Self, String> {
         let mut text = String::new();
         let read = GzDecoder::new(&*packed).take(MAX_BYTES + 1).read_to_string(&mut text);
         read.map_err(|error| format!("the key {KEY} cannot be unpacked: {error}"))?;
         if text.len() as u64 > MAX_BYTES {
             return Err(format!("the key {KEY} has more than {MAX_BYTES} bytes of text"));
         }
-        Ok(Self { revision, text, settings, packed })
+        Ok(Self { revision, resource_version, text, settings, packed })
     }
 
     /// The copy for the disk. It holds secrets.
     pub fn stored(&self) -> Vec<u8> {
-        let (revision, settings) = (self.revision.clone(), self.settings.clone());
-        let stored = Stored { revision, settings, packed: BASE64_STANDARD.encode(&self.packed) };
+        let (revision, resource_version) = (self.revision.clone(), self.resource_version.clone());
+        let (settings, packed) = (self.settings.clone(), BASE64_STANDARD.encode(&self.packed));
+        let stored = Stored { revision, resource_version, settings, packed };
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
@@ -94,7 +114,7 @@ impl Configuration {
         // The text of the error might show a part of it.
         let stored: Stored = serde_json::from_slice(bytes).map_err(|_| "it is no configuration".to_owned())?;
         let packed = BASE64_STANDARD.decode(stored.packed).map_err(|_| "it is no configuration".to_owned())?;
-        Self::new(stored.revision, stored.settings, packed)
+        Self::new(stored.revision, stored.resource_version, stored.settings, packed)
     }
 }
 
@@ -124,6 +144,23 @@ mod tests {
         assert_eq!(read.settings, Settings { log_level: Some("debug".to_owned()), collect_agent_logs: true });
         assert_eq!(Configuration::of_stored(&read.stored()), Ok(read));
         assert!(Configuration::of_stored(b"{").is_err());
+    }
+
+    /// Otherwise a node would take it up anew whenever somebody touches a label of the Secret.
+    #[test]
+    fn what_the_api_server_calls_it_is_kept_and_makes_no_difference() {
+        let of = |version: &str| {
+            let mut secret = secret();
+            secret.metadata.resource_version = Some(version.to_owned());
+            Configuration::of(secret).unwrap()
+        };
+        assert_eq!(of("7"), of("8"));
+        let kept = Configuration::of_stored(&of("7").stored()).unwrap();
+        assert_eq!(kept.resource_version.as_deref(), Some("7"));
+        let mut old: serde_json::Value = serde_json::from_slice(&of("7").stored()).unwrap();
+        old.as_object_mut().unwrap().remove("resource_version").unwrap();
+        let old = Configuration::of_stored(old.to_string().as_bytes()).unwrap();
+        assert_eq!((&old, old.resource_version.as_deref()), (&of("7"), None), "a copy of an older version is read");
     }
 
     #[test]

@@ -12,15 +12,15 @@ use super::Gateway;
 use super::settings::serves_clients;
 use crate::explain;
 use crate::findings;
-use crate::host::{self, Host, News};
+use crate::host::{self, Host, News, Trigger};
 use crate::security::Security;
 
 impl<H: Host> Gateway<H> {
     pub(super) async fn hear(&mut self, news: News) {
         match news {
-            News::Configuration(loaded) => self.reload(*loaded).await,
-            News::Unreadable(error) => {
-                self.refuse(&error);
+            News::Configuration(trigger, loaded) => self.reload(&trigger, *loaded).await,
+            News::Unreadable(trigger, error) => {
+                self.refuse(&trigger, &error);
                 tracing::error!(
                     error,
                     advice = "correct it; `weir check` shows what is wrong",
@@ -43,14 +43,14 @@ impl<H: Host> Gateway<H> {
     }
 
     /// Takes up what the configuration says now. Where it is wrong, everything goes on as it is.
-    async fn reload(&mut self, loaded: Result<Loaded, Report>) {
+    async fn reload(&mut self, trigger: &Trigger, loaded: Result<Loaded, Report>) {
         match loaded {
             Ok(mut loaded) => {
                 let facts = host::facts_of(&mut loaded);
                 let Loaded { plan, log_outputs, .. } = loaded;
                 match self.take_up(plan, facts).await {
                     Ok(changes) => {
-                        self.configurations.changed(&self.plan, &changes);
+                        self.configurations.changed(&self.plan, &changes, trigger);
                         let Changes { added, changed, removed, .. } = changes;
                         self.host.runs(&self.plan, log_outputs, &self.engine.inlet());
                         let names =
@@ -60,7 +60,7 @@ impl<H: Host> Gateway<H> {
                     }
                     Err(error) => {
                         let error = explain(&error);
-                        self.configurations.refused(&error);
+                        self.configurations.refused(&error, trigger);
                         tracing::error!(
                             error,
                             advice = "correct it; `weir check` shows what is wrong",
@@ -71,7 +71,7 @@ impl<H: Host> Gateway<H> {
             }
             Err(report) => {
                 findings::log(&report.diagnostics);
-                self.refuse(&report.to_string());
+                self.refuse(trigger, &report.to_string());
                 let findings = report.diagnostics.len();
                 tracing::error!(
                     findings,
@@ -83,9 +83,9 @@ impl<H: Host> Gateway<H> {
     }
 
     /// Another configuration is not used, for a reason that the engine does not know of.
-    fn refuse(&self, error: &str) {
+    fn refuse(&self, trigger: &Trigger, error: &str) {
         self.engine.reload_failed(error);
-        self.configurations.refused(error);
+        self.configurations.refused(error, trigger);
     }
 
     /// Makes the process do what the pipelines of the plan ask for.

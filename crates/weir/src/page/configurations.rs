@@ -15,6 +15,7 @@ use weir_plan::{
 };
 
 use super::json::{Refusal, show};
+use crate::host::{Trigger, Version};
 use crate::tables::{bytes, time};
 
 /// The path of one of them, before its number.
@@ -22,9 +23,10 @@ const PATH: &str = "/api/configuration/";
 
 /// Configurations that are remembered.
 const KEPT: usize = 50;
-/// Names of pipelines, and characters of an error, that are kept of each.
+/// Names of pipelines, and characters of an error and of the name of a version, that are kept of each.
 const MOST_NAMES: usize = 100;
 const MOST_ERROR: usize = 4000;
+const MOST_VERSION: usize = 64;
 /// What is kept of configurations as they were shown, all together; the oldest make room.
 const MOST_TEXT: usize = 256 << 10;
 
@@ -50,6 +52,9 @@ struct Event {
     number: u64,
     unix_ms: u64,
     what: &'static str,
+    /// What brought it, and which state of the operator's Secret it is.
+    by: &'static str,
+    version: Version,
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
@@ -58,23 +63,39 @@ struct Event {
     text: Option<String>,
 }
 
+impl Event {
+    /// Nothing but what brought it.
+    fn by(trigger: &Trigger) -> Self {
+        let short = |name: &String| match name.char_indices().nth(MOST_VERSION) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name.clone(),
+        };
+        let version = trigger.version().map(|Version { revision, resource_version }| Version {
+            revision: revision.as_ref().map(short),
+            resource_version: resource_version.as_ref().map(short),
+        });
+        Self { by: trigger.as_str(), version: version.unwrap_or_default(), ..Self::default() }
+    }
+}
+
 impl Configurations {
     /// The process begins with this one.
-    pub(crate) fn started(&self, plan: &Plan) {
+    pub(crate) fn started(&self, plan: &Plan, trigger: &Trigger) {
         let added = names(plan.pipelines.iter().map(|pipeline| &pipeline.id));
-        self.takes(plan, Event { what: "started", added, ..Event::default() });
+        self.takes(plan, Event { what: "started", added, ..Event::by(trigger) });
     }
 
     /// Another one took its place.
-    pub(crate) fn changed(&self, plan: &Plan, Changes { added, changed, removed, .. }: &Changes) {
+    pub(crate) fn changed(&self, plan: &Plan, changes: &Changes, trigger: &Trigger) {
+        let Changes { added, changed, removed, .. } = changes;
         let (added, changed, removed) = (names(added), names(changed), names(removed));
-        self.takes(plan, Event { what: "changed", added, changed, removed, ..Event::default() });
+        self.takes(plan, Event { what: "changed", added, changed, removed, ..Event::by(trigger) });
     }
 
     /// Another one was there and is not used.
-    pub(crate) fn refused(&self, error: &str) {
+    pub(crate) fn refused(&self, error: &str, trigger: &Trigger) {
         let error = Some(error.chars().take(MOST_ERROR).collect());
-        self.remember(Event { what: "refused", error, ..Event::default() });
+        self.remember(Event { what: "refused", error, ..Event::by(trigger) });
     }
 
     /// The pipelines that run, as they are configured.
@@ -170,10 +191,12 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Vec<String> {
 }
 
 fn event(of: &Event) -> Value {
-    let Event { number, unix_ms, what, added, changed, removed, error, text } = of;
+    let Event { number, unix_ms, what, by, version, added, changed, removed, error, text } = of;
+    let Version { revision, resource_version } = version;
     json!({
-        "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "added": added, "changed": changed,
-        "removed": removed, "error": error, "is_kept": text.is_some(),
+        "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": by, "revision": revision,
+        "resource_version": resource_version, "added": added, "changed": changed, "removed": removed, "error": error,
+        "is_kept": text.is_some(),
     })
 }
 

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use serde::{Serialize, Serializer};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry, HistogramFigures,
-    OrphanFigures, PartFigures, PipelineFigures, RuleFigures, Snapshot,
+    AdmissionFigures, AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry,
+    HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RuleFigures, Snapshot, TransportFigures,
 };
 use weir_engine::{Text, unix_nanos};
 use weir_legible::{rfc3339_millis, rfc3339_seconds};
@@ -37,6 +37,9 @@ struct Whole<'a> {
     connections: u64,
     /// Items that no pipeline takes, by signal.
     unclaimed: [u64; 3],
+    /// Requests of clients that were refused, by reason.
+    #[serde(serialize_with = "refusals")]
+    refused_requests: &'a [TransportFigures; 2],
     #[serde(serialize_with = "pipelines")]
     pipelines: &'a [PipelineFigures],
     #[serde(serialize_with = "orphans")]
@@ -74,9 +77,14 @@ impl<'a> Whole<'a> {
             health: health.as_str(),
             connections: receivers.connections,
             unclaimed: receivers.unclaimed,
+            refused_requests: &receivers.transports,
             pipelines,
             orphans,
-            memory: Memory { total_bytes: memory.total, parts: &memory.parts },
+            memory: Memory {
+                total_bytes: memory.total,
+                parts: &memory.parts,
+                admission: Admission::of(&memory.admission),
+            },
             journal,
             container_logs,
             configuration: Configuration {
@@ -87,6 +95,11 @@ impl<'a> Whole<'a> {
             rss_bytes: process.rss_bytes,
         }
     }
+}
+
+fn refusals<S: Serializer>(all: &&[TransportFigures; 2], to: S) -> Result<S::Ok, S::Error> {
+    let [grpc, http] = *all;
+    to.collect_map(grpc.refusals.iter().zip(&http.refusals).map(|((reason, one), (_, other))| (*reason, one + other)))
 }
 
 fn pipelines<S: Serializer>(all: &&[PipelineFigures], to: S) -> Result<S::Ok, S::Error> {
@@ -317,6 +330,62 @@ struct Memory<'a> {
     total_bytes: usize,
     #[serde(serialize_with = "parts")]
     parts: &'a [PartFigures],
+    admission: Admission,
+}
+
+/// Whether a request would find memory now: see the figures.
+#[derive(Serialize)]
+struct Admission {
+    set_aside_bytes: usize,
+    used_bytes: usize,
+    free_bytes: usize,
+    is_scarce: bool,
+    request_bytes: usize,
+    enrichment_bytes: usize,
+    copies: usize,
+    fits_bytes: usize,
+    largest_bytes: usize,
+    limits: Limits,
+    waiting: u32,
+    most_waiting: u32,
+    patience_seconds: f64,
+    refused: Option<&'static str>,
+}
+
+/// What the largest request is the least of.
+#[derive(Serialize)]
+struct Limits {
+    configured_bytes: usize,
+    memory_bytes: usize,
+    share_bytes: usize,
+    read_back_bytes: Option<usize>,
+}
+
+impl Admission {
+    fn of(of: &AdmissionFigures) -> Self {
+        let limits = &of.limits;
+        Self {
+            set_aside_bytes: of.set_aside,
+            used_bytes: of.used,
+            free_bytes: of.free,
+            is_scarce: of.is_scarce,
+            request_bytes: of.request,
+            enrichment_bytes: of.enrichment,
+            copies: limits.copies,
+            fits_bytes: of.fits,
+            largest_bytes: limits.largest(),
+            limits: Limits {
+                configured_bytes: limits.configured,
+                memory_bytes: limits.memory,
+                share_bytes: limits.share,
+                read_back_bytes: limits.read_back,
+            },
+            waiting: of.waiting,
+            most_waiting: of.most_waiting,
+            patience_seconds: of.patience.as_secs_f64(),
+            refused: of.refused,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -45,7 +45,7 @@ async fn the_page_and_what_it_asks_for_is_there() {
     let line = &now["pipelines"][0];
     assert_eq!((&line["pipeline"], &line["backend"]["state"]), (&json!("traces/backend"), &json!("ok")));
     assert_eq!((&line["books"]["accepted"], &line["books"]["difference"]), (&json!(1), &json!(0)));
-    assert!(now["memory"]["parts"].as_array().unwrap().len() > 3);
+    has_numbers_that_add_up(&now);
     eventually("the hour has begun", async || {
         let past = ask("/api/history?pipeline=traces/backend").await;
         let points = past["pipelines"][0]["points"].as_array().cloned().unwrap_or_default();
@@ -72,6 +72,21 @@ async fn the_page_and_what_it_asks_for_is_there() {
         let seconds = time.parse::<jiff::Timestamp>().unwrap().as_second();
         assert!(seconds > 1_700_000_000 && time.ends_with('Z'), "{time} of {now}");
     }
+}
+
+/// What is said of the memory, and of what would be refused.
+fn has_numbers_that_add_up(now: &Value) {
+    let memory = &now["memory"];
+    let (parts, admission) = (memory["parts"].as_array().unwrap(), &memory["admission"]);
+    let bytes = |of: &Value, field: &str| of[format!("{field}_bytes")].as_u64().unwrap();
+    let [aside, used, free, fits] = ["set_aside", "used", "free", "fits"].map(|field| bytes(admission, field));
+    assert_eq!(aside + used + free, memory["total_bytes"], "{memory}");
+    assert_eq!(used + free, parts[0]["bytes"], "{memory}");
+    assert!(parts.len() > 3 && fits * admission["copies"].as_u64().unwrap() <= free, "{memory}");
+    let limits = ["configured", "memory", "share"].map(|limit| bytes(&admission["limits"], limit));
+    assert_eq!(limits.into_iter().min().unwrap(), bytes(admission, "largest"), "{memory}");
+    assert!(admission["limits"]["read_back_bytes"].is_null(), "there is no data directory");
+    assert_eq!((&admission["refused"], &now["refused_requests"]["no_memory"]), (&Value::Null, &json!(0)));
 }
 
 /// A file that is never read to its end, as on a file system that hangs.

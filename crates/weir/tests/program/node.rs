@@ -6,13 +6,14 @@
 #[path = "../../../kubernetes/tests/api_server/control_plane.rs"]
 mod control_plane;
 mod generations;
+mod history;
 mod leader;
 mod roles;
 mod settings;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -123,6 +124,20 @@ fn node(kubeconfig: &Path, uid: &str, arguments: &[&str]) -> Command {
     on_free_ports(command)
 }
 
+/// How to reach an API server that does not answer.
+async fn unreachable(directory: &TempDir) -> PathBuf {
+    let kubeconfig = directory.path().join("kubeconfig");
+    let server = format!("http://{}", closed_port().await);
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "users": [{"name": "a", "user": {}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    kubeconfig
+}
+
 async fn start(command: Command) -> Weir {
     Weir::launch(&[], command, TempDir::new().unwrap()).await
 }
@@ -211,16 +226,7 @@ async fn a_node_does_what_the_operator_says_and_knows_its_pods() {
     // Without the API server, the last good one is used.
     drop(cluster);
     let nobody = TempDir::new().unwrap();
-    let kubeconfig = nobody.path().join("kubeconfig");
-    let server = format!("http://{}", closed_port().await);
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": server}}],
-        "users": [{"name": "a", "user": {}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let weir = start(node(&kubeconfig, "a", &["--data-dir", dir.arg()])).await;
+    let weir = start(node(&unreachable(&nobody).await, "a", &["--data-dir", dir.arg()])).await;
     runs(&weir, "four").await;
     sent(Signal::Logs, weir.grpc, &backend).await;
     let live = http::get(weir.health, "/live").await.text();

@@ -520,7 +520,7 @@ async fn who_sends_most_and_what_runs() {
     let shop = &page["pipelines"][0];
     assert_eq!((&shop["pipeline"], &shop["inputs"]), (&json!("traces/shop"), &json!(["OTLP"])));
     assert_eq!(shop["rules"][1]["text"], "IsMatch(span.name, \"/(2|4)$\")");
-    assert_eq!(page["history"][0]["what"], "started");
+    assert_eq!((&page["history"][0]["what"], &page["history"][0]["by"]), (&json!("started"), &json!("start")));
     weir.edit("kind: [");
     eventually("it is refused", async || get(port, "/api/configuration").await.1["history"][0]["what"] == "refused")
         .await;
@@ -537,6 +537,16 @@ async fn who_sends_most_and_what_runs() {
     assert_eq!(newest["pipelines"], page["pipelines"]);
     assert_eq!(first["pipelines"][0]["rules"][1]["text"], "IsMatch(span.name, \"/(2|4)$\")");
     assert_eq!(get(port, "/api/configuration/4711").await.0, 404);
+    let brought: Vec<_> = page["history"].as_array().unwrap().iter().map(|event| &event["by"]).collect();
+    assert_eq!(brought, ["files_changed", "files_changed", "start"]);
+    weir.signal(rustix::process::Signal::HUP);
+    let newest = async || get(port, "/api/configuration").await.1["history"][0].clone();
+    eventually("it is read again", async || newest().await["by"] == "sighup").await;
+    let newest = newest().await;
+    assert_eq!(
+        (&newest["what"], &newest["changed"], &newest["revision"]),
+        (&json!("changed"), &json!([]), &Value::Null)
+    );
 }
 
 #[tokio::test]
