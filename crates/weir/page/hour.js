@@ -42,6 +42,9 @@ function lines(points, x, y, area, floor) {
   ].filter(Boolean);
 }
 
+// The newest second that is known.
+const ends = () => Date.parse(state.ends) / 1000;
+
 // The plot in its own units, and where what is drawn begins and ends.
 const [WIDTH, HEIGHT] = [760, 200];
 const [LEFT, RIGHT, TOP, FLOOR] = [60, 700, 24, 176];
@@ -71,7 +74,7 @@ export function hour(pipeline) {
 function frame(pipeline, past) {
   const [span, every] = SPANS.find(([seconds]) => past.length * state.step <= seconds) || SPANS.at(-1);
   const points = past.slice(-Math.floor(span / state.step));
-  const begins = state.ends - span;
+  const begins = ends() - span;
   const left = ticks(peakOf(points) / state.step, 0);
   const right = ticks(waitedMost(points), 1);
   const height = (top) => (value) => FLOOR - (value / top) * (FLOOR - TOP);
@@ -79,7 +82,7 @@ function frame(pipeline, past) {
 }
 
 // When a point ended, in Unix seconds.
-const timeOf = (index) => state.ends - (shown.points.length - 1 - index) * state.step;
+const timeOf = (index) => ends() - (shown.points.length - 1 - index) * state.step;
 
 // Round numbers from 0 until the peak is reached.
 function ticks(peak, least) {
@@ -116,7 +119,7 @@ function looked() {
   const { points, begins, span } = shown;
   const at = pointed == null ? chosen : begins + ((pointed - LEFT) / (RIGHT - LEFT)) * span;
   if (at == null || !points.length) return -1;
-  const back = Math.round((state.ends - at) / state.step);
+  const back = Math.round((ends() - at) / state.step);
   return Math.min(points.length - 1, Math.max(0, points.length - 1 - back));
 }
 
