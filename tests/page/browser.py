@@ -114,6 +114,11 @@ class Page:
         """What has the focus: its id, or the key of its row."""
         return self.driver.execute_script("const at = document.activeElement; return at.id || at.dataset.key || at.textContent")
 
+    def scheme(self, name: str | None) -> None:
+        """Light or dark, as a reader's system says; `None` says nothing."""
+        features = [{"name": "prefers-color-scheme", "value": name}] if name else []
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
     def picture(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.driver.save_screenshot(str(path))

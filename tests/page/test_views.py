@@ -72,14 +72,13 @@ def test_the_hour_is_light_or_dark_as_the_rest_is(page: Page, busy: Scene, pictu
     page.wait(lambda: page.all("#detail svg.hour text"), "the plot")
 
     def colours(scheme: str) -> set[str]:
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        page.scheme(scheme)
         page.picture(pictures / f"hour-{scheme}.png")
         script = "const of = getComputedStyle(document.querySelector(arguments[0])); return [of.fill, of.stroke]"
         return {colour for part in ("text", ".grid") for colour in page.driver.execute_script(script, f"#detail svg.hour {part}")}
 
     light, dark = colours("light"), colours("dark")
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    page.scheme(None)
     assert len(light - dark) >= 2, (light, dark)
 
 
@@ -333,3 +332,37 @@ def test_everything_has_a_name_for_a_screen_reader(page: Page, busy: Scene) -> N
     for view in page.driver.execute_script("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.getAttribute('aria-controls'))"):
         assert page.one(f"#{view}").get_attribute("role") == "tabpanel"
     assert len(page.all("table > caption")) == len(page.all("table")) > 5
+
+
+# Texts whose contrast to what is behind them is below 4.5, which WCAG 2.2 asks for (1.4.3), each once.
+PALE = """
+    const parse = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((of) => of / 255).map((of) => (of <= 0.04045 ? of / 12.92 : ((of + 0.055) / 1.055) ** 2.4))
+      .reduce((all, of, index) => all + of * [0.2126, 0.7152, 0.0722][index], 0);
+    const ground = (one) => {
+      const [r, g, b, a = 1] = parse(getComputedStyle(one).backgroundColor);
+      return a > 0.5 ? [r, g, b] : one.parentElement ? ground(one.parentElement) : [255, 255, 255];
+    };
+    const contrast = (one) => {
+      const [high, low] = [light(parse(getComputedStyle(one).color)), light(ground(one))].sort((a, b) => b - a);
+      return (high + 0.05) / (low + 0.05);
+    };
+    const shows = (one) => one.checkVisibility() && !one.disabled && !one.closest("svg") && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    return [...new Set([...document.querySelectorAll("body *")].filter(shows).filter((one) => contrast(one) < 4.5)
+      .map((one) => `${one.tagName}.${one.className} ${getComputedStyle(one).color} on ${ground(one)}: ${contrast(one).toFixed(1)}`))];
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_texts_can_be_read_in_light_and_dark(page: Page, busy: Scene, sick: Scene, pictures: Path, scheme: str) -> None:
+    page.scheme(scheme)
+    try:
+        for name, scene in (("busy", busy), ("sick", sick)):
+            page.open(scene.weir.admin)
+            page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
+            for tab in page.driver.execute_script("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.id)"):
+                page.go(tab.removeprefix("tab-"))
+                assert page.driver.execute_script(PALE) == [], f"{tab} of the {name} one"
+                page.picture(pictures / f"{scheme}-{name}-{tab}.png")
+    finally:
+        page.scheme(None)
