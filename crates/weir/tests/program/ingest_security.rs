@@ -44,9 +44,14 @@ async fn files_that_cannot_be_used_are_named_at_the_start() {
     };
     let (pipelines, empty) = (file("p.yaml", &manifest("backend", ([127, 0, 0, 1], 1).into())), file("empty", "\n"));
     let (key, spaced) = (file("key.pem", "no key"), file("spaced", "good\nnot good\n"));
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--admin-listen", "0.0.0.0"], "name a file of tokens with --admin-token-file"),
         (&["--admin-token-file", &spaced], "(--admin-token-file): line 2 has characters that no token has"),
+        (&["--admin-tls-client-ca", &key], "--admin-tls-cert"),
+        (
+            &["--admin-tls-cert", &key, "--admin-tls-key", &key],
+            "cannot secure the admin port: cannot read the certificate",
+        ),
         (&["--bearer-token-file", "/nowhere/tokens"], "cannot read /nowhere/tokens (--bearer-token-file)"),
         (&["--bearer-token-file", &empty], "there is no token in it"),
         (&["--bearer-token-file", &spaced], "line 2 has characters that no token has"),
@@ -110,5 +115,46 @@ async fn renewed_files_are_taken_up_by_a_running_gateway() {
         }
         std::fs::write(path(file), good).unwrap();
         eventually("good files are taken up", async || weir.all_logged(RENEWED).len() > renewed).await;
+    }
+}
+
+/// Whoever has a certificate may look, from anywhere; nobody else.
+#[tokio::test]
+async fn the_admin_port_knows_those_who_look_by_their_certificates() {
+    let (directory, authority, sink) = (tempfile::TempDir::new().unwrap(), Authority::new(), sink("{}").await);
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (own, client, stranger) =
+        (authority.identity_of("127.0.0.1"), authority.identity(), Authority::new().identity());
+    let ca = file("ca", &authority.pem());
+    let [own, client, stranger] = [("own", own), ("client", client), ("stranger", stranger)].map(|(name, of)| {
+        let key = file(&format!("{name}.key"), of.key_pem.reveal());
+        (file(name, &of.cert_pem), key)
+    });
+    let security = ["--admin-tls-cert", &own.0, "--admin-tls-key", &own.1, "--admin-tls-client-ca", &ca];
+    let arguments = [&["--admin-listen", "0.0.0.0"][..], &security].concat();
+    let weir = Weir::start(&manifest("backend", sink.grpc), &arguments).await;
+    let port = weir.logged("ready").unwrap()["admin"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
+    let url = |scheme: &str| format!("{scheme}://127.0.0.1:{port}");
+    let why = async |scheme: &str, arguments: &[&str]| {
+        let output = command(&["why", "--url", &url(scheme)]).args(arguments).output().await.unwrap();
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.success(), said)
+    };
+    let (is_shown, said) = why("https", &["--ca", &ca, "--cert", &client.0, "--key", &client.1]).await;
+    assert!(is_shown && said.contains("traces/backend"), "{said}");
+    for arguments in [&["--ca", &ca][..], &["--ca", &ca, "--cert", &stranger.0, "--key", &stranger.1]] {
+        let (is_shown, said) = why("https", arguments).await;
+        assert!(!is_shown && said.contains("does not answer"), "{said}");
+    }
+    let (is_shown, said) = why("https", &["--cert", &client.0, "--key", &client.1]).await;
+    assert!(!is_shown, "another authority: {said}");
+    for (arguments, words) in [(&[][..], "does it want https?"), (&["--ca", &ca], "write the URL as https://HOST:PORT")]
+    {
+        let (is_shown, said) = why("http", arguments).await;
+        assert!(!is_shown && said.contains(words), "{said}");
     }
 }
