@@ -1,5 +1,10 @@
 //! Makes foreign text fit for the log and for pages: what a backend says, what a client's data holds, why something
-//! failed.
+//! failed. And many pipelines in few words.
+
+use weir_plan::PipelineId;
+
+/// So many pipelines are named at a time.
+const MOST_NAMED: usize = 10;
 
 /// The beginning of a text, in one line and without what a terminal obeys.
 pub(crate) fn line(text: &str, most_chars: usize) -> String {
@@ -18,9 +23,27 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The first few of some pipelines, and how many more they are.
+pub(crate) fn names<'a>(mut pipelines: impl Iterator<Item = &'a PipelineId>) -> String {
+    let named: Vec<String> = pipelines.by_ref().take(MOST_NAMED).map(PipelineId::to_string).collect();
+    match pipelines.count() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use weir_plan::Signal;
+
     use super::*;
+
+    #[test]
+    fn many_pipelines_are_a_few_names_and_a_number() {
+        let ids: Vec<PipelineId> = (0..12).map(|number| PipelineId::new(Signal::Logs, number.to_string())).collect();
+        assert_eq!(names(ids[..2].iter()), "logs/0, logs/1");
+        assert!(names(ids.iter()).ends_with(", logs/9 and 2 more"), "{}", names(ids.iter()));
+    }
 
     #[test]
     fn control_characters_become_spaces() {

@@ -230,7 +230,7 @@ impl Host for ClusterNode {
                     Seen::Configuration(Err(error)) => return News::Unreadable(error),
                     Seen::Configuration(Ok(told)) => {
                         let load = self.hear(told);
-                        self.loading.begin(load);
+                        self.loading.begin("the configuration", load);
                     }
                 },
                 loaded = self.loading.done() => {
