@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
+use weir_log::Seldom;
 use weir_plan::PipelineId;
 
 use crate::losses::Losses;
-use crate::seldom::Seldom;
 
 /// The code under which items are counted that a backend rejected from a request that it took.
 pub(crate) const PARTIAL_SUCCESS: &str = "partial_success";

@@ -50,7 +50,6 @@ mod rules;
 mod samples;
 #[cfg(test)]
 mod secrets;
-mod seldom;
 pub mod settings;
 mod share;
 #[cfg(test)]
@@ -87,7 +86,6 @@ pub use inlet::{Added, Inlet, InputKind, MemoryPart, Obstacle, Origin, Request, 
 pub use pipelines::Changes;
 pub use preview::{Preview, RuleReport, Step, preview};
 pub use probes::Probes;
-pub use seldom::Seldom;
 pub use settings::Settings;
 pub use store::LOOK_AT_THE_DISK;
 
@@ -406,10 +404,10 @@ impl Engine {
         self.intake.books()
     }
 
-    /// Resolves when a pipeline's task or the journal's writer has ended although nobody asked it to: a bug. From then
-    /// on requests are refused, because their data cannot be kept. The process should shut down, so that it can be
+    /// Resolves when a pipeline's task or, `None`, the journal's writer has ended although nobody asked it to: a bug. From
+    /// then on requests are refused, because their data cannot be kept. The process should shut down, so that it can be
     /// started again.
-    pub async fn failed(&mut self) {
+    pub async fn failed(&mut self) -> Option<PipelineId> {
         let writer = async {
             match &mut self.writer {
                 Some(writer) => drop(writer.await),
@@ -417,8 +415,11 @@ impl Engine {
             }
         };
         tokio::select! {
-            () = self.pipelines.failed() => {}
-            () = writer => self.writer = None,
+            pipeline = self.pipelines.failed() => pipeline,
+            () = writer => {
+                self.writer = None;
+                None
+            }
         }
     }
 
@@ -459,7 +460,9 @@ impl Engine {
             // What was delivered is noted, so that it is not sent again after the next start.
             store.close();
             if tokio::time::timeout_at(deadline + LAST_WRITES, writer).await.is_err() {
+                let seconds = store.stats.busy(&store.clock).as_secs();
                 tracing::error!(
+                    seconds,
                     advice = crate::store::LOOK_AT_THE_DISK,
                     "the disk does not answer; what was delivered last may be delivered again"
                 );

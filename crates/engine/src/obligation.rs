@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::time::Instant;
 use weir_journal::Entry;
-use weir_plan::Signal;
+use weir_plan::{PipelineId, Signal};
 
 pub(crate) use deposit::Deposit;
 pub(crate) use stored::{Leftover, LoadError, Stored};
@@ -128,6 +128,11 @@ impl Obligation {
     ) -> Arc<Self> {
         let (account, phase) = (Arc::clone(account), Mutex::new(phase));
         Arc::new(Self { items, bytes, since, ticket, account, phase, mark: None, _paid: None })
+    }
+
+    /// Who owes it.
+    pub(crate) fn pipeline(&self) -> &PipelineId {
+        &self.account.id
     }
 
     /// What kind of items are in it.

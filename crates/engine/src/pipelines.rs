@@ -328,8 +328,8 @@ impl Pipelines {
         }
     }
 
-    /// Resolves when a pipeline's task has ended although nobody asked it to.
-    pub(crate) async fn failed(&mut self) {
+    /// Resolves when a pipeline's task has ended although nobody asked it to. Returns which pipeline it was.
+    pub(crate) async fn failed(&mut self) -> Option<PipelineId> {
         loop {
             let ended = match self.tasks.join_next_with_id().await {
                 Some(Ok((id, ()))) => id,
@@ -337,7 +337,10 @@ impl Pipelines {
                 // Nothing runs, so nothing can fail.
                 None => std::future::pending().await,
             };
-            let Some(left) = self.leaving.remove(&ended) else { return };
+            let Some(left) = self.leaving.remove(&ended) else {
+                let mut running = self.running.values();
+                return running.find(|running| running.task == ended).map(|running| running.plan.id.clone());
+            };
             say_left(&left.pipeline.account);
             // The others get what it used.
             let plan = self.running.values().map(|running| &running.plan);

@@ -26,6 +26,7 @@ use std::time::Duration;
 use ::http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
+use weir_log::Seldom;
 use weir_otlp::Limits;
 use weir_plan::Signal;
 
@@ -43,7 +44,6 @@ use crate::codec::{self, Encoding, InflateLimits};
 use crate::counters::BySignal;
 use crate::histogram::Histogram;
 use crate::inlet::{Inlet, InputKind, Origin, Request, Verdict};
-use crate::seldom::Seldom;
 
 /// What a request costs until it is answered, whatever its body: its stream, its task, its place in line.
 pub(crate) const REQUEST_BYTES: usize = 6 * 1024;
@@ -88,6 +88,7 @@ pub(crate) struct ReceiverStats {
     /// TLS handshakes that failed.
     pub(crate) handshakes_failed: AtomicU64,
     itemless_reported: Mutex<Seldom>,
+    crowd_reported: Mutex<Seldom>,
 }
 
 impl ReceiverStats {

@@ -16,13 +16,13 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use weir_fluent_bit::Filters;
 use weir_legible::line;
+use weir_log::Seldom;
 use weir_otlp::NoRoom;
 use weir_ottl::{Filter, Limits, Options, Tally, Transform};
 use weir_plan::{Pipeline, PipelineId, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Reliance, Undo};
 
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
-use crate::seldom::Seldom;
 
 /// Statements may make a request twice as large. Small requests may become this much larger, if that is more.
 const LEAST_GROWTH: usize = 64 << 10;

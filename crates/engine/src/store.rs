@@ -15,15 +15,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_journal::{Durability, Journal};
+use weir_legible::names;
+use weir_log::Seldom;
+use weir_plan::PipelineId;
 
 use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
 use crate::obligation::Deposit;
-use crate::seldom::Seldom;
 use crate::settings::Fsync;
-pub(crate) use open::{Opened, log_damage};
+pub(crate) use open::Opened;
 use open::{Recovered, enter_recovered, find_orphans};
 pub(crate) use reads::{Io, Reads};
 pub(crate) use writer::Writer;
@@ -216,13 +218,15 @@ impl Store {
         Busy::begin(&self.stats, self.clock)
     }
 
-    /// Some client is told so.
-    pub(crate) fn report_hang(&self) {
+    /// Some client is told so, because these pipelines would have to have its data on disk.
+    pub(crate) fn report_hang<'a>(&self, pipelines: impl Iterator<Item = &'a PipelineId>) {
         let mut reported = self.stats.hang_reported.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left_out) = reported.due(Instant::now()) {
-            let seconds = self.stats.busy(&self.clock).as_secs();
+            let (seconds, bytes) = (self.stats.busy(&self.clock).as_secs(), self.stats.inside.load(Ordering::Acquire));
             tracing::error!(
+                pipelines = names(pipelines),
                 seconds,
+                bytes,
                 left_out,
                 advice = LOOK_AT_THE_DISK,
                 "the disk does not answer; clients whose data no backend takes are asked to send it again"

@@ -13,13 +13,27 @@
 #![forbid(unsafe_code)]
 
 use std::error::Error;
+use std::fmt;
 use std::iter::successors;
 
 use jiff::Timestamp;
 
+/// So many names are given at a time.
+const MOST_NAMED: usize = 10;
+
 /// The beginning of a text, in one line and without what a terminal obeys.
 pub fn line(text: &str, most_chars: usize) -> String {
     text.chars().take(most_chars).map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// The first few of many names, and how many more there are.
+pub fn names(names: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let mut names = names.into_iter();
+    let named: Vec<String> = names.by_ref().take(MOST_NAMED).map(|name| name.to_string()).collect();
+    match names.count() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
 }
 
 /// An error and its causes, of any length: for errors of which others can cause little. Some errors repeat their cause
@@ -55,9 +69,13 @@ pub fn rfc3339_millis(unix_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt;
-
     use super::*;
+
+    #[test]
+    fn many_names_are_a_few_and_a_number() {
+        assert_eq!(names(0..2), "0, 1");
+        assert!(names(0..12).ends_with(", 9 and 2 more"), "{}", names(0..12));
+    }
 
     /// What it says, and its cause.
     #[derive(Debug)]

@@ -135,6 +135,11 @@ impl TargetBoard {
         }
     }
 
+    /// The names of the pipelines that take from it; `None` once it is no target any more.
+    pub(crate) fn pipelines_of(&self, target: &Target) -> Option<String> {
+        self.targets().rows.get(target).map(|row| row.pipelines.join(", "))
+    }
+
     /// It will be scraped at this time.
     pub(crate) fn set_next(&self, target: &Target, next: Instant) {
         if let Some(row) = self.targets().rows.get_mut(target) {

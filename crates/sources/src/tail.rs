@@ -55,6 +55,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
+use weir_log::Warnings;
 use weir_plan::{ContainerLogs, Plan};
 
 use allowance::Allowance;
@@ -229,6 +230,7 @@ impl Tail {
             ready,
             totals: Mutex::default(),
             news: Mutex::default(),
+            warnings: Warnings::default(),
             allowance: Arc::<Allowance>::default(),
             descriptors: Arc::new(Descriptors::of_process()),
         });

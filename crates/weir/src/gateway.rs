@@ -6,6 +6,7 @@ mod settings;
 use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -19,6 +20,7 @@ use weir_engine::admin::Route;
 use weir_engine::{Addresses, BookFigures, Engine, Entrance, Probes};
 use weir_enrich::{PodList, Pods};
 use weir_kubernetes::node::Facts;
+use weir_log::Seldom;
 use weir_plan::{PipelineId, Plan};
 use weir_resources::Loaded;
 use weir_sources::scrape::TargetBoard;
@@ -121,6 +123,8 @@ struct Gateway<H> {
     configurations: Configurations,
     /// The whole budget in bytes, for the log.
     memory: usize,
+    /// When the log was told that facts about the cluster cannot be used.
+    facts_reported: Seldom,
 }
 
 impl<H: Host> Gateway<H> {
@@ -186,6 +190,7 @@ impl<H: Host> Gateway<H> {
             looking,
             configurations,
             memory,
+            facts_reported: Seldom::default(),
         })
     }
 
@@ -208,8 +213,10 @@ impl<H: Host> Gateway<H> {
         let code = loop {
             tokio::select! {
                 () = signals.next() => break ExitCode::SUCCESS,
-                () = self.engine.failed() => {
+                pipeline = self.engine.failed() => {
+                    let pipeline = pipeline.map(|id| id.to_string());
                     tracing::error!(
+                        pipeline,
                         "a pipeline or the journal's writer ended by itself: this is a bug in weir, please report it"
                     );
                     break ExitCode::FAILURE;
@@ -223,7 +230,7 @@ impl<H: Host> Gateway<H> {
                 }
                 _ = self.security.changed(), if has_security && securing.is_idle() => {
                     let args = Arc::clone(&self.args);
-                    securing.begin(move || security::read(&args));
+                    securing.begin("certificates and tokens", move || security::read(&args));
                 }
                 read = securing.done() => self.secure(read),
             }
@@ -267,14 +274,17 @@ impl<H: Host> Gateway<H> {
         if drain_backlog {
             self.engine.close();
             if !is_done_within(drain_timeout, hurry.clone(), self.engine.done()).await {
-                tracing::warn!(
-                    advice = "start weir again with this directory, or give it a longer --drain-timeout",
-                    "not all of the backlog was delivered in time; it is in the data directory"
-                );
+                self.engine.books().iter().for_each(|left| say_undelivered(left, drain_timeout));
             }
         }
+        let still_read = [const { AtomicBool::new(true) }; 3];
+        let [logs, scrapes, runtime] = &still_read;
         let agents = async {
-            tokio::join!(self.log_agent.stop(), self.metric_agent.stop(), self.runtime_metrics.stop());
+            tokio::join!(
+                until_done(self.log_agent.stop(), logs),
+                until_done(self.metric_agent.stop(), scrapes),
+                until_done(self.runtime_metrics.stop(), runtime)
+            );
         };
         let patience = drain_timeout + LAST_READS;
         let engine = self.engine.shutdown_within(drain_timeout, hurry.clone());
@@ -286,7 +296,11 @@ impl<H: Host> Gateway<H> {
         let (stopped, have_ended, ()) = tokio::join!(engine, is_done_within(patience, hurry, agents), predecessor);
         stopped.books.iter().for_each(report);
         if !have_ended {
+            let reading = ["container logs", "scrapes", "runtime metrics"].into_iter().zip(&still_read);
+            let reading: Vec<_> = reading.filter(|(_, is)| is.load(Ordering::Relaxed)).map(|(what, _)| what).collect();
             tracing::warn!(
+                reading = reading.join(", "),
+                seconds = patience.as_secs(),
                 advice = "give it a longer --drain-timeout",
                 "the end of reading was not waited for: lines of containers may be sent again, and scrapes that were under way are missing"
             );
@@ -296,6 +310,25 @@ impl<H: Host> Gateway<H> {
             bail!("ended by a second signal before everything under way was finished");
         }
         Ok(())
+    }
+}
+
+/// Notes in `goes_on` that the work is done.
+async fn until_done(work: impl Future<Output = ()>, goes_on: &AtomicBool) {
+    work.await;
+    goes_on.store(false, Ordering::Relaxed);
+}
+
+/// What a pipeline is owed when the time to deliver it is over.
+fn say_undelivered((pipeline, books): &(PipelineId, BookFigures), time: Duration) {
+    if books.pending > 0 {
+        tracing::warn!(
+            %pipeline,
+            items = books.pending,
+            seconds = time.as_secs(),
+            advice = "start weir again with this directory, or give it a longer --drain-timeout",
+            "not all of the backlog was delivered in time; it is in the data directory"
+        );
     }
 }
 

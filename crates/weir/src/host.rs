@@ -164,7 +164,8 @@ impl Host for Files {
             tokio::select! {
                 trigger = self.watch.changed(), if self.loading.is_idle() => {
                     let (paths, strict, running) = (self.paths.clone(), self.strict, self.running.clone());
-                    self.loading.begin(move || (trigger, configuration::for_gateway(&paths, strict, &running)));
+                    let read = move || (trigger, configuration::for_gateway(&paths, strict, &running));
+                    self.loading.begin("the configuration", read);
                 }
                 (trigger, loaded) = self.loading.done() => return News::Configuration(trigger, Box::new(loaded)),
             }
@@ -177,7 +178,7 @@ impl Host for Files {
 }
 
 /// Something that is being read. Meanwhile requests are served and signals are heard, even when a file system hangs.
-pub(crate) struct Reading<T>(Option<JoinHandle<T>>);
+pub(crate) struct Reading<T>(Option<(&'static str, JoinHandle<T>)>);
 
 impl<T> Default for Reading<T> {
     fn default() -> Self {
@@ -190,18 +191,21 @@ impl<T: Send + 'static> Reading<T> {
         self.0.is_none()
     }
 
-    pub(crate) fn begin(&mut self, read: impl FnOnce() -> T + Send + 'static) {
-        self.0 = Some(tokio::task::spawn_blocking(read));
+    /// `what`: for the log.
+    pub(crate) fn begin(&mut self, what: &'static str, read: impl FnOnce() -> T + Send + 'static) {
+        self.0 = Some((what, tokio::task::spawn_blocking(read)));
     }
 
     /// What was read, once it is there. May be dropped and called again.
     pub(crate) async fn done(&mut self) -> T {
-        if let Some(reading) = &mut self.0 {
-            let read = reading.await;
+        if let Some((what, reading)) = &mut self.0 {
+            let (what, read) = (*what, reading.await);
             self.0 = None;
             match read {
                 Ok(read) => return read,
-                Err(_) => tracing::error!("reading panicked: this is a bug in weir, please report it"),
+                Err(error) => {
+                    tracing::error!(what, %error, "reading panicked: this is a bug in weir, please report it");
+                }
             }
         }
         pending().await

@@ -239,7 +239,7 @@ impl Host for ClusterNode {
                     }
                     Seen::Configuration(Ok(told)) => {
                         let load = self.hear(Trigger::Secret(version(&told)), told);
-                        self.loading.begin(load);
+                        self.loading.begin("the configuration", load);
                     }
                 },
                 (trigger, loaded) = self.loading.done() => {

@@ -44,7 +44,12 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     let colours = io::stdout().is_terminal();
     for (signal, request) in read(&args.input)? {
         if !plan.pipelines.iter().any(|pipeline| pipeline.id.signal == signal) {
-            tracing::warn!(signal = signal.name(), "the configuration has no pipeline for this part of the sample");
+            tracing::warn!(
+                signal = signal.name(),
+                bytes = request.len(),
+                advice = "configure one, or leave this part out",
+                "the configuration has no pipeline for this part of the sample"
+            );
         }
         let previews = preview(&plan, &pods, signal, request.clone(), args.peer).map_err(anyhow::Error::msg)?;
         for preview in &previews {

@@ -16,9 +16,9 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use weir_log::Seldom;
 use weir_plan::{OAuth2, PipelineId};
 
-use crate::seldom::Seldom;
 use crate::settings;
 use server::TokenServer;
 
@@ -142,17 +142,19 @@ impl TokenCache {
 
     /// Logs a failure that no waiting request will report.
     fn report(&self, cause: &str) {
-        let due = self.state().reported.due(Instant::now());
-        if let Some(left_out) = due {
-            let pipeline = &self.pipeline;
-            tracing::warn!(
-                %pipeline,
-                cause,
-                left_out,
-                advice = "look at the token URL and the client of the output, and at what they say",
-                "the OAuth2 token is not replaced yet; it is used until it expires"
-            );
-        }
+        let (mut state, now) = (self.state(), Instant::now());
+        let Some(left_out) = state.reported.due(now) else { return };
+        let left = state.token.as_ref().map(|token| token.expires_at.saturating_duration_since(now));
+        drop(state);
+        let (pipeline, expires_in_s) = (&self.pipeline, left.map(|left| left.as_secs()));
+        tracing::warn!(
+            %pipeline,
+            cause,
+            expires_in_s,
+            left_out,
+            advice = "look at the token URL and the client of the output, and at what they say",
+            "the OAuth2 token is not replaced yet; it is used until it expires"
+        );
     }
 }
 

@@ -167,7 +167,7 @@ impl Receipt<'_> {
     fn obstacle(&self) -> Obstacle {
         match &self.intake.store {
             Some(store) if store.hangs() => {
-                store.report_hang();
+                store.report_hang(self.pipelines().map(|pipeline| &pipeline.account.id));
                 Obstacle::DiskHangs
             }
             Some(store) if store.has_failed() => Obstacle::DiskFails,

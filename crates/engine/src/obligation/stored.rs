@@ -12,7 +12,6 @@ use weir_journal::{Entry, ReadError};
 use weir_plan::Signal;
 
 use crate::account::Account;
-use crate::store::log_damage;
 use crate::taps::Way;
 
 /// No more halvings than this are needed: each halves the items, and an entry has fewer than 2^32 of them.
@@ -148,11 +147,7 @@ impl Stored {
     /// Reads the bytes back. Blocks on the disk.
     pub(crate) fn load(&self, account: &Account) -> Result<Bytes, LoadError> {
         let Some(queue) = &account.queue else { return Err(LoadError::Gone) };
-        let read = queue.journal.read(&self.lease.entry);
-        if matches!(read, Err(ReadError::Damaged { .. } | ReadError::Gone { .. })) {
-            log_damage(&queue.journal.discovered_damage());
-        }
-        let bytes = read.map_err(|error| match error {
+        let bytes = queue.journal.read(&self.lease.entry).map_err(|error| match error {
             ReadError::Io { .. } => LoadError::Io(error.to_string()),
             ReadError::Damaged { .. } => LoadError::Damaged,
             // Somebody else removed the file.

@@ -15,7 +15,7 @@ use crate::books::DropReason;
 use crate::budget::{self, Permit};
 use crate::export::{Backend, Outcome};
 use crate::obligation::{LoadError, Obligation, Whereabouts};
-use crate::store::{Reads, StoreStats, log_damage};
+use crate::store::{Reads, StoreStats};
 
 /// What a flight needs.
 #[derive(Debug, Clone)]
@@ -120,9 +120,8 @@ fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option
         Err(error) => return Some(Err(error)),
     };
     if taken.damaged.entries > 0 {
-        let items = taken.damaged.items;
-        account.lost(items, DropReason::JournalDamaged);
-        log_damage(&queue.journal.discovered_damage());
+        // The journal's writer tells the log where.
+        account.lost(taken.damaged.items, DropReason::JournalDamaged);
     }
     // Entries differ in size, so there may be more of them than their mean size suggests.
     for (entry, _) in taken.entries.drain(pieces.min(taken.entries.len())..) {

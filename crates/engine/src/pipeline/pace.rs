@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-use crate::seldom::Seldom;
+use weir_log::Seldom;
 
 /// While a request is under way, the next one leaves when at least this much waits for it, or when it is full ...
 const WORTHWHILE_BYTES: usize = 256 * 1024;
@@ -54,13 +53,31 @@ pub(super) struct Pace {
     usual_streak: f64,
     /// The same of those that speak against the backend.
     usual_telling: f64,
-    complained: Seldom,
-    refusal_reported: Seldom,
-    loss_reported: Seldom,
+    /// When the log was told what.
+    pub(super) reported: Reported,
     /// When the backend last took something.
     taken_at: Option<Instant>,
     /// The process drains: nothing waits long.
     hurries: bool,
+}
+
+/// What the log is told now and then, each for itself, so that no kind of line hides another.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// The backend cannot be reached.
+    pub(super) unreachable: Seldom,
+    /// It does not answer.
+    pub(super) silent: Seldom,
+    /// It asks to try again.
+    pub(super) failing: Seldom,
+    /// It refuses what it is sent.
+    pub(super) refusing: Seldom,
+    /// It took a request and has something to say.
+    pub(super) warned: Seldom,
+    /// The disk does not give the backlog.
+    pub(super) unread: Seldom,
+    /// A bug.
+    pub(super) panicked: Seldom,
 }
 
 /// A backend cannot be reached, or takes nothing. To offer it more data would only read the backlog in vain.
@@ -190,22 +207,6 @@ impl Pace {
     /// Steps of backoff that the backend's state justifies.
     fn steps(&self) -> f64 {
         1.0 + STEPS_AHEAD_OF_BACKEND + f64::from(self.streak) / (1.0 + self.usual_streak)
-    }
-
-    /// Whether a request that has to be tried again is worth a log line now.
-    /// If so, how many had none since the last.
-    pub(super) fn may_complain(&mut self, now: Instant) -> Option<u64> {
-        self.complained.due(now)
-    }
-
-    /// The same for a backend that refuses what it is sent.
-    pub(super) fn may_report_refusal(&mut self, now: Instant) -> Option<u64> {
-        self.refusal_reported.due(now)
-    }
-
-    /// The same for data that the backend refused for good, so that neither kind of line hides the other.
-    pub(super) fn may_report_loss(&mut self, now: Instant) -> Option<u64> {
-        self.loss_reported.due(now)
     }
 
     /// The backend answered; returns true when it had been out of reach.

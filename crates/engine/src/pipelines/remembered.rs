@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use weir_legible::names;
 use weir_plan::PipelineId;
 
 use crate::budget::{self, Budget};
@@ -83,21 +84,25 @@ impl Remembered {
     /// `deadline`.
     pub(super) async fn write(&self, routes: Arc<Routes>, deadline: Instant) {
         let Some(state) = self.state.clone() else { return };
-        let budget = self.budget.clone();
+        let (budget, written) = (self.budget.clone(), Arc::clone(&routes));
         let write = move || {
-            for (id, delta) in routes.deltas() {
+            for (id, delta) in written.deltas() {
                 if let Err(error) = state.put(&name(id), &mut |out| delta.write_snapshot(out, &budget)) {
                     tracing::warn!(
                         pipeline = %id,
+                        series = delta.series(),
                         %error,
                         advice = crate::store::LOOK_AT_THE_DISK,
-                        "cannot write down what is remembered of metric series"
+                        "cannot write down what is remembered of metric series; counting begins anew"
                     );
                 }
             }
         };
         if tokio::time::timeout_at(deadline, tokio::task::spawn_blocking(write)).await.is_err() {
+            let series: usize = routes.deltas().map(|(_, delta)| delta.series()).sum();
             tracing::error!(
+                pipelines = names(routes.deltas().map(|(id, _)| id)),
+                series,
                 advice = crate::store::LOOK_AT_THE_DISK,
                 "the disk does not answer; what is remembered of metric series is not written down"
             );

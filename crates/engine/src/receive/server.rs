@@ -5,8 +5,8 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -17,13 +17,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use weir_log::Seldom;
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};
 use super::heads::{Heads, Kept};
 use super::large_reads::LargeReads;
 use super::streams::Streams;
-use crate::seldom::Seldom;
 use crate::settings::{LAST_ANSWERS, Settings};
 
 /// Unread bytes per stream and per connection. Until they are read, which is soon, they are outside the memory budget.
@@ -106,7 +106,7 @@ impl Server {
             tokio::select! {
                 accepted = next(&listener, &mut connections) => match accepted {
                     Ok(accepted) => self.take_connection(accepted, &mut connections).await,
-                    Err(error) => rest(&error, &mut failures).await,
+                    Err(error) => rest(&listener, &error, &mut failures).await,
                 },
                 () = stopped(&mut stop) => break,
             }
@@ -115,18 +115,25 @@ impl Server {
         while connections.join_next().await.is_some() {}
     }
 
+    /// There is no room for a connection.
+    fn report_crowd(&self) {
+        let mut reported = self.receiver.stats.crowd_reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left_out) = reported.due(Instant::now()) {
+            let limit = self.limits.connections;
+            tracing::warn!(
+                limit,
+                left_out,
+                advice = "give weir more --memory, or let clients keep their connections",
+                "no room for more connections; a new one is closed"
+            );
+        }
+    }
+
     async fn take_connection(&self, (stream, peer): (TcpStream, SocketAddr), connections: &mut JoinSet<()>) {
         let (stats, peer) = (&self.receiver.stats, peer.ip());
         let Some(permit) = self.find_room().await else {
-            if stats.connections_refused.fetch_add(1, Ordering::Relaxed) == 0 {
-                let limit = self.limits.connections;
-                tracing::warn!(
-                    limit,
-                    advice = "give weir more --memory, or let clients keep their connections",
-                    "no room for more connections; further ones are closed (told once)"
-                );
-            }
-            return;
+            stats.connections_refused.fetch_add(1, Ordering::Relaxed);
+            return self.report_crowd();
         };
         stats.connections.fetch_add(1, Ordering::Relaxed);
         let server = self.clone();
@@ -251,10 +258,11 @@ impl Server {
 }
 
 /// Nothing more can be accepted for now: there are too many files open, for example.
-async fn rest(error: &io::Error, failures: &mut Seldom) {
+async fn rest(listener: &TcpListener, error: &io::Error, failures: &mut Seldom) {
     if let Some(left_out) = failures.due(Instant::now()) {
+        let address = listener.local_addr().ok().map(tracing::field::display);
         let advice = "look at the number of files that the process may have open (ulimit -n)";
-        tracing::warn!(%error, left_out, advice, "cannot accept a connection");
+        tracing::warn!(address, %error, left_out, advice, "cannot accept a connection");
     }
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }

@@ -121,19 +121,22 @@ fn report(recovery: &Recovery, took: Duration) {
 }
 
 /// Logs where the journal is damaged, how much was lost with it, and what was done about it.
-pub(crate) fn log_damage(damage: &[DamageReport]) {
+pub(super) fn log_damage(damage: &[DamageReport]) {
     for report in damage.iter().take(LOGGED_PLACES) {
         tracing::error!(
             advice = "look at the disk; `weir journal verify` shows all of it",
             "the journal is damaged: {report}"
         );
     }
-    let rest = damage.len().saturating_sub(LOGGED_PLACES);
-    if rest > 0 {
+    let rest = || damage.iter().skip(LOGGED_PLACES);
+    let left_out: u64 = rest().map(|report| report.places).sum();
+    if left_out > 0 {
+        let items: u64 = rest().filter_map(|report| report.items).sum();
         tracing::error!(
-            places = rest,
-            advice = "look at the disk",
-            "the journal is damaged in more places; `weir journal verify` lists them"
+            left_out,
+            items,
+            advice = "look at the disk; `weir journal verify` lists them",
+            "the journal is damaged in more places"
         );
     }
 }

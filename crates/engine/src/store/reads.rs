@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use weir_log::Seldom;
 
 use super::HANGS_AFTER;
 
@@ -66,6 +67,7 @@ struct Pending {
     patience: Duration,
     /// The log says that the disk does not answer.
     complained: bool,
+    hang_reported: Seldom,
 }
 
 /// Why nothing was read.
@@ -81,7 +83,8 @@ pub(crate) enum Unread {
 
 impl Reads {
     pub(crate) fn new(io: Io) -> Arc<Self> {
-        let pending = Pending { began: BTreeMap::new(), next: 0, patience: HANGS_AFTER, complained: false };
+        let (patience, hang_reported) = (HANGS_AFTER, Seldom::default());
+        let pending = Pending { began: BTreeMap::new(), next: 0, patience, complained: false, hang_reported };
         Arc::new(Self { io, slots: Arc::new(Semaphore::new(AT_ONCE)), pending: Mutex::new(pending) })
     }
 
@@ -127,8 +130,16 @@ impl Reads {
     }
 
     fn complain(&self) {
-        if !std::mem::replace(&mut self.lock().complained, true) {
+        let mut pending = self.lock();
+        if !pending.complained
+            && let Some(left_out) = pending.hang_reported.due(Instant::now())
+        {
+            pending.complained = true;
+            let (seconds, reads) = (pending.busy().as_secs(), pending.began.len());
             tracing::error!(
+                seconds,
+                reads,
+                left_out,
                 advice = crate::store::LOOK_AT_THE_DISK,
                 "the disk does not answer; what is in the journal is read again when it does"
             );

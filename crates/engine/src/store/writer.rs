@@ -8,6 +8,7 @@ mod sampling;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,14 +16,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Durability, NewEntry};
+use weir_legible::names;
+use weir_log::Seldom;
+use weir_plan::PipelineId;
 
+use super::open::log_damage;
 use super::{Busy, Clock, Job, ORPHANS_WAIT, REWRITE_AGAIN, StoreStats, TRY_AGAIN};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::books::DropReason;
 use crate::budget::Budget;
 use crate::obligation::Deposit;
-use crate::seldom::Seldom;
 use crate::settings::Fsync;
 use draft::{Draft, draft};
 use sampling::{Looks, Sampling};
@@ -34,6 +38,8 @@ const REQUESTS_PER_GROUP: usize = 1024;
 /// How often completions are written down, empty segments are deleted, and old data is looked for. Data delivered since
 /// the last time is delivered again after a kill.
 const TIDY_EVERY: Duration = Duration::from_millis(100);
+/// Time between two reports of what was damaged on the disk when it was read: it may be all that there is.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// A tenth of the disk is left free, or this much if that is less.
 const FREE_BYTES: u64 = 2 << 30;
 /// The most segments that are given up for one group when the disk is full.
@@ -61,6 +67,8 @@ pub(crate) struct Writer {
     failure_reported: Seldom,
     too_large_reported: Seldom,
     untidiness_reported: Seldom,
+    /// When the log was last told of damage.
+    damage_reported: Option<Instant>,
     looks: Looks,
 }
 
@@ -74,6 +82,7 @@ impl Writer {
             failure_reported: Seldom::default(),
             too_large_reported: Seldom::default(),
             untidiness_reported: Seldom::default(),
+            damage_reported: None,
             looks: Looks::default(),
         }
     }
@@ -110,6 +119,7 @@ impl Writer {
         while let Ok(late) = self.jobs.try_recv() {
             late.deposits().for_each(|deposit| deposit.obligation.withdraw());
         }
+        self.report_damage();
         if let Err(error) = self.journal.finish() {
             tracing::warn!(
                 %error,
@@ -152,7 +162,7 @@ impl Writer {
         let is_new = !drafts.iter().any(Draft::is_rewritten);
         if !self.make_space(bytes as u64, is_new) {
             if is_new {
-                self.failed("the disk is nearly full, and some space is always left free", drafts.len());
+                self.failed("the disk is nearly full, and some space is always left free", drafts);
             } else {
                 // It stays where it is, which costs clients nothing.
                 self.parts.stats.rewrites_again_ms.store(self.soon(REWRITE_AGAIN), Ordering::Relaxed);
@@ -176,6 +186,8 @@ impl Writer {
             Err(error @ AppendError::TooLarge { .. }) => {
                 if let Some(left_out) = self.too_large_reported.due(Instant::now()) {
                     tracing::error!(
+                        pipelines = pipelines_of(drafts),
+                        bytes,
                         %error,
                         left_out,
                         advice = "let the client send smaller requests",
@@ -185,7 +197,7 @@ impl Writer {
                 drafts.iter().for_each(Draft::withdraw);
             }
             Err(error) => {
-                self.failed(&error.to_string(), drafts.len());
+                self.failed(&error.to_string(), drafts);
                 drafts.iter().for_each(Draft::withdraw);
             }
         }
@@ -196,14 +208,18 @@ impl Writer {
         if is_new { self.parts.fsync.durability() } else { Durability::Synced }
     }
 
-    fn failed(&mut self, cause: &str, entries: usize) {
+    fn failed(&mut self, cause: &str, drafts: &[Draft]) {
         let stats = &self.parts.stats;
         stats.failures.fetch_add(1, Ordering::Relaxed);
         stats.tries_again_ms.store(self.soon(TRY_AGAIN), Ordering::Relaxed);
         if let Some(left_out) = self.failure_reported.due(Instant::now()) {
+            let pipelines = (!drafts.is_empty()).then(|| pipelines_of(drafts));
+            let bytes: usize = drafts.iter().map(|draft| draft.bytes).sum();
             tracing::error!(
+                pipelines,
                 cause,
-                entries,
+                entries = drafts.len(),
+                bytes,
                 left_out,
                 advice = crate::store::LOOK_AT_THE_DISK,
                 "cannot write to the journal; clients whose data no backend takes are asked to send it again"
@@ -222,13 +238,16 @@ impl Writer {
             let began = Instant::now();
             if let Err(error) = self.journal.sync() {
                 let cause = format!("cannot sync: {error}; what was written last may not survive a power loss");
-                return self.failed(&cause, 0);
+                return self.failed(&cause, &[]);
             }
             self.parts.stats.syncs.observe(began.elapsed());
         }
     }
 
     fn tidy(&mut self) {
+        if self.damage_reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+            self.report_damage();
+        }
         self.expire();
         if let Err(error) = self.journal.tidy() {
             self.parts.stats.tidy_failures.fetch_add(1, Ordering::Relaxed);
@@ -241,6 +260,15 @@ impl Writer {
                      before that succeeds delivers the data again"
                 );
             }
+        }
+    }
+
+    /// Logs what was found damaged since the last time. The journal keeps only so many places apart.
+    fn report_damage(&mut self) {
+        let damage = self.parts.journal.discovered_damage();
+        if !damage.is_empty() {
+            log_damage(&damage);
+            self.damage_reported = Some(Instant::now());
         }
     }
 
@@ -335,6 +363,12 @@ impl Writer {
         }
         !losses.is_empty()
     }
+}
+
+/// Who is owed any of them, for the log.
+fn pipelines_of(drafts: &[Draft]) -> String {
+    let pipelines: BTreeSet<&PipelineId> = drafts.iter().flat_map(Draft::pipelines).collect();
+    names(pipelines.into_iter())
 }
 
 impl Job {

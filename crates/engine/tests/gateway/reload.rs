@@ -426,7 +426,7 @@ async fn a_pipeline_that_has_ended_leaves_its_memory_to_the_others() {
     let at = gateway.at.metrics;
     let has_all = eventually("it has all", async || Scrape::of(at).await.sum(capacity, "tracepipeline-well") == all);
     tokio::select! {
-        () = gateway.engine.failed() => panic!("it has not failed"),
+        _ = gateway.engine.failed() => panic!("it has not failed"),
         () = has_all => {}
     }
 }

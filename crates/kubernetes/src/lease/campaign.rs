@@ -9,6 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use weir_log::Seldom;
 
 use super::{Election, Found, Step, Timings};
 use crate::client::words;
@@ -196,7 +197,8 @@ impl Trouble {
 #[derive(Default)]
 struct Said {
     leads: bool,
-    failed: bool,
+    is_told: bool,
+    trouble_reported: Seldom,
 }
 
 impl Said {
@@ -205,14 +207,18 @@ impl Said {
             tracing::info!(lease, leads, "leadership changed");
         }
         let trouble = trouble.filter(|trouble| !trouble.is_race());
-        if let (Some(error), false) = (&trouble, self.failed) {
+        if let (Some(error), false) = (&trouble, self.is_told)
+            && let Some(left_out) = self.trouble_reported.due(Instant::now())
+        {
             tracing::warn!(
                 lease,
                 %error,
+                left_out,
                 advice = "look whether the API server answers, and at the rights of this ServiceAccount",
                 "cannot read or write the Lease; trying on"
             );
+            self.is_told = true;
         }
-        (self.leads, self.failed) = (leads, trouble.is_some());
+        (self.leads, self.is_told) = (leads, self.is_told && trouble.is_some());
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch as cell};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
+use weir_log::{LeftOut, Warnings};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
 use super::keep::{self, Kept, Purpose};
@@ -183,8 +184,9 @@ impl Watcher {
         let document = |mut object: Value| {
             let key = key(kind, &object);
             let Kept { mut document, left_out } = keep::document(api_version, kind, &mut object, purpose);
+            said.say_left_out();
             if left_out > 0 {
-                said.once(&format!("{}/{}", key.1, key.2), || {
+                said.once("too_large", &format!("{}/{}", key.1, key.2), || {
                     let (namespace, name) = (&key.1, &key.2);
                     tracing::warn!(
                         kind,
@@ -311,16 +313,41 @@ fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
     }
 }
 
-/// What the log was told, so that it is told once; after a thousand things, nothing more.
+/// So many things are remembered that the log was told of, or would have been.
+const MOST_SAID: usize = 1000;
+
+/// What the log was told of objects, so that it is told once; and of many objects only so much.
 #[derive(Default)]
-struct Said(Mutex<BTreeSet<String>>);
+struct Said {
+    all: Mutex<BTreeSet<String>>,
+    warnings: Warnings,
+}
 
 impl Said {
-    fn once(&self, what: &str, say: impl FnOnce()) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < 1000 && !all.contains(what) {
-            all.insert(what.to_owned());
+    fn once(&self, reason: &'static str, what: &str, say: impl FnOnce()) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.contains(what) {
+            return;
+        }
+        if all.len() == MOST_SAID {
+            // Each time that it is seen: nobody knows whether it was seen before.
+            return self.warnings.leave_out(reason, 0, Instant::now());
+        }
+        all.insert(what.to_owned());
+        if self.warnings.may_say(reason, 0, Instant::now()) {
             say();
+        }
+    }
+
+    /// Logs how often there was more to say.
+    fn say_left_out(&self) {
+        for LeftOut { reason, messages, .. } in self.warnings.left_out(Instant::now()) {
+            tracing::warn!(
+                reason,
+                left_out = messages,
+                advice = "correct the objects that are named before; a restart names others",
+                "more was to be said of objects than the log takes in a minute"
+            );
         }
     }
 }
@@ -353,9 +380,10 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         // Whoever starts waits for its pods.
         let pace = if has_pods { LOCAL_PACE } else { Duration::ZERO };
         rests_until = Instant::now() + pace.max((SHARE - 1) * took);
+        said.say_left_out();
         for finding in &observed.findings {
             let message = &finding.message;
-            said.once(message, || {
+            said.once("finding", message, || {
                 tracing::warn!(
                     finding = %message,
                     advice = "correct the object that is named",

@@ -9,6 +9,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
+use weir_log::Seldom;
 
 use crate::operator::object::kinds;
 use crate::watch::{self, Change};
@@ -92,7 +93,7 @@ pub(super) async fn follow<T>(
     if !what.fields.is_empty() {
         config = config.fields(&what.fields);
     }
-    let mut is_told = false;
+    let (mut is_told, mut reported) = (false, Seldom::default());
     watch::follow(
         watcher(api, config),
         RETRY,
@@ -107,11 +108,16 @@ pub(super) async fn follow<T>(
             }
             Err(failure) => {
                 progress.errors.fetch_add(1, Ordering::Relaxed);
-                if !failure.is_usual && !std::mem::replace(&mut is_told, true) {
+                if !failure.is_usual
+                    && !is_told
+                    && let Some(left_out) = reported.due(Instant::now())
+                {
+                    is_told = true;
                     let error = failure.words();
                     tracing::warn!(
                         watched = what.kind,
                         error,
+                        left_out,
                         advice = "look whether the API server answers, and at the rights of this ServiceAccount",
                         "cannot watch; trying on, with what was seen last"
                     );

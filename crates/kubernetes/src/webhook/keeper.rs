@@ -16,7 +16,8 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+use weir_log::Seldom;
 
 use super::registration::{MUTATING, VALIDATING, definitions, register};
 use super::{Options, Webhook};
@@ -67,7 +68,7 @@ impl Keeper {
     pub(super) async fn run(&self) {
         let mut changes = changes(&self.client, &self.webhook.options);
         // Said once, not every few seconds.
-        let mut said = String::new();
+        let (mut said, mut reported) = (String::new(), Seldom::default());
         loop {
             let settled = timeout(PATIENCE, self.settle()).await.unwrap_or(Err(KeepError::Timeout));
             let pause = match settled {
@@ -77,9 +78,12 @@ impl Keeper {
                 }
                 Err(error) => {
                     let error = error.to_string();
-                    if said != error {
+                    if said != error
+                        && let Some(left_out) = reported.due(Instant::now())
+                    {
                         tracing::warn!(
                             error,
+                            left_out,
                             advice = "look whether the API server answers, and at the rights of this ServiceAccount",
                             "the webhooks are not set up; trying again"
                         );

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
@@ -20,9 +20,10 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinError};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
+use weir_log::Seldom;
 
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
 use crate::admission::{self, Malformed};
@@ -55,8 +56,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(10);
 /// Accepting rests this long when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two log lines that say so.
-const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 /// Why the server cannot be set up.
 #[derive(Debug, Error)]
@@ -78,6 +77,7 @@ struct Server {
     work: Arc<Semaphore>,
     /// Large ones are read one after the other: two of which each has half would wait for each other.
     large: Semaphore,
+    panic_reported: Mutex<Seldom>,
 }
 
 /// Serves until it is told to stop, and finishes what it has begun.
@@ -98,10 +98,11 @@ pub(super) async fn serve(
         memory,
         work,
         large: Semaphore::new(1),
+        panic_reported: Mutex::default(),
     });
     let (crowd, graceful) = (Crowd::new(MAX_CONNECTIONS), GracefulShutdown::new());
     tokio::pin!(stop);
-    let mut told: Option<Instant> = None;
+    let mut failure_reported = Seldom::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -110,12 +111,12 @@ pub(super) async fn serve(
         let (stream, _) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
-                    told = Some(Instant::now());
+                if let Some(left_out) = failure_reported.due(Instant::now()) {
                     tracing::warn!(
                         %error,
+                        left_out,
                         advice = "look at the number of files that the process may have open (ulimit -n)",
-                        "cannot accept a connection to the webhooks; trying on, and said again after half a minute"
+                        "cannot accept a connection to the webhooks; trying on"
                     );
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -195,6 +196,19 @@ impl Server {
         Ok((bytes.freeze(), paid))
     }
 
+    /// Whatever is in a review must not fill the log.
+    fn report_panic(&self, path: &str, error: &JoinError) {
+        let due = self.panic_reported.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+        if let Some(left_out) = due {
+            tracing::error!(
+                path,
+                %error,
+                left_out,
+                "a review could not be answered: this is a bug in weir, please report it"
+            );
+        }
+    }
+
     async fn respond(
         &self,
         request: Request<Incoming>,
@@ -205,10 +219,10 @@ impl Server {
                 .map(|metrics| json(metrics.to_string(), None))
                 .map_err(|message| (StatusCode::BAD_REQUEST, message));
         }
-        let (answer, limit): (Answer, usize) = match request.uri().path() {
-            VALIDATE => (|body| admission::validate(body, SystemTime::now()), MAX_REVIEW_BYTES),
-            MUTATE => (admission::mutate, MAX_REVIEW_BYTES),
-            CONVERT => (admission::convert, MAX_CONVERSION_BYTES),
+        let (path, answer, limit): (&str, Answer, usize) = match request.uri().path() {
+            VALIDATE => (VALIDATE, |body| admission::validate(body, SystemTime::now()), MAX_REVIEW_BYTES),
+            MUTATE => (MUTATE, admission::mutate, MAX_REVIEW_BYTES),
+            CONVERT => (CONVERT, admission::convert, MAX_CONVERSION_BYTES),
             _ => return Err((StatusCode::NOT_FOUND, format!("expected {VALIDATE}, {MUTATE} or {CONVERT}"))),
         };
         if request.method() != Method::POST {
@@ -240,7 +254,7 @@ impl Server {
             Ok((Ok(answer), memory, _)) => Ok(json(answer, Some(Until::taken(busy, memory, place)))),
             Ok((Err(malformed), _, _)) => Err((StatusCode::BAD_REQUEST, malformed.to_string())),
             Err(error) => {
-                tracing::error!(%error, "a review could not be answered: this is a bug in weir, please report it");
+                self.report_panic(path, &error);
                 Err((StatusCode::INTERNAL_SERVER_ERROR, "the review could not be answered".to_owned()))
             }
         }

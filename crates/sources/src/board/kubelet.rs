@@ -28,14 +28,13 @@ pub(super) struct KubeletStatus<'a> {
 }
 
 impl TargetBoard {
-    /// Notes that the kubelet was asked, and what went wrong. Returns what went wrong the time before.
-    pub(crate) fn note_kubelet(&self, url: &str, error: Option<String>) -> Option<String> {
+    /// Notes that the kubelet was asked, and what went wrong.
+    pub(crate) fn note_kubelet(&self, url: &str, error: Option<String>) {
         let (mut targets, now) = (self.targets(), Instant::now());
         let before = targets.kubelet.take();
         let is_as_before = before.as_ref().filter(|before| before.error.is_some() == error.is_some());
         let since = is_as_before.map_or(now, |before| before.since);
         targets.kubelet = Some(KubeletRow { url: url.to_owned(), error, asked: now, since });
-        before?.error
     }
 
     /// What went wrong when the kubelet was asked last, if anything.
@@ -72,11 +71,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_kubelet_is_down_since_it_failed_first() {
         let board = TargetBoard::default();
-        assert_eq!(board.note_kubelet("https://node", None), None);
+        board.note_kubelet("https://node", None);
         advance(Duration::from_secs(30)).await;
-        assert_eq!(board.note_kubelet("https://node", Some("no token".to_owned())), None);
+        board.note_kubelet("https://node", Some("no token".to_owned()));
         advance(Duration::from_secs(30)).await;
-        assert_eq!(board.note_kubelet("https://node", Some("403".to_owned())).as_deref(), Some("no token"));
+        board.note_kubelet("https://node", Some("403".to_owned()));
         advance(Duration::from_secs(7)).await;
         let targets = board.targets();
         let status = serde_json::to_value(KubeletStatus::new(targets.kubelet.as_ref().unwrap())).unwrap();

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::{Added, Inlet, InputKind, unix_nanos};
+use weir_log::Seldom;
 use weir_plan::{ClusterObject, ClusterState, ObjectState, Plan, ResourceAmounts, RuntimeMetrics, Signal};
 
 use super::client::{AskError, Client, Kubelet, Page};
@@ -98,8 +99,9 @@ enum Source {
 struct Loop {
     inlet: Inlet,
     source: Source,
-    /// The log says that metrics were lost.
-    warned_lost: bool,
+    /// What was lost, of which the log says nothing yet.
+    unsaid: Option<Lost>,
+    loss_reported: Seldom,
 }
 
 /// Asks a kubelet.
@@ -109,6 +111,9 @@ struct Watcher {
     url: String,
     /// Where it is shown how the kubelet is reached.
     board: TargetBoard,
+    /// What the log says is wrong.
+    told: Option<String>,
+    failure_reported: Seldom,
 }
 
 /// Why there are no metrics of a kubelet.
@@ -159,12 +164,17 @@ impl RuntimeAgent {
         let (wanted, _) = watch::channel(Wanted::new(plan, state));
         let kubelet = kubelet.map(|kubelet| {
             let url = kubelet.url.to_string();
-            Source::Kubelet(Box::new(Watcher { client: Client::new(kubelet), url, board }))
+            let (client, failure_reported) = (Client::new(kubelet), Seldom::default());
+            Source::Kubelet(Box::new(Watcher { client, url, board, told: None, failure_reported }))
         });
         let sources = kubelet.into_iter().chain(of_cluster.map(Source::Cluster));
         let start = |source| {
-            let looking = Loop { inlet: inlet.clone(), source, warned_lost: false };
-            tokio::spawn(looking.run(wanted.subscribe()))
+            let (inlet, wanted, loss_reported) = (inlet.clone(), wanted.subscribe(), Seldom::default());
+            let mut looking = Loop { inlet, source, unsaid: None, loss_reported };
+            tokio::spawn(async move {
+                looking.run(wanted).await;
+                looking.say_lost();
+            })
         };
         let tasks = sources.map(start).collect();
         Self { wanted, tasks }
@@ -187,7 +197,7 @@ impl RuntimeAgent {
 }
 
 impl Loop {
-    async fn run(mut self, mut wanted: watch::Receiver<Wanted>) {
+    async fn run(&mut self, mut wanted: watch::Receiver<Wanted>) {
         let mut every = wanted.borrow_and_update().interval;
         let mut ticks = ticks(every);
         loop {
@@ -226,28 +236,49 @@ impl Loop {
         self.note(&lost);
     }
 
-    /// Counts what was lost. The log says so when it begins.
+    /// Counts what was lost. The log says so at once and then now and then.
     fn note(&mut self, lost: &[Lost]) {
         for Lost { why, data_points } in lost {
             self.inlet.report(|of_all| *of_all.runtime_lost.entry(why.as_str()).or_default() += data_points);
         }
-        let has_warned = mem::replace(&mut self.warned_lost, !lost.is_empty());
-        let Some(Lost { why, .. }) = lost.last().filter(|_| !has_warned) else { return };
-        match lost.iter().map(|lost| lost.data_points).sum::<u64>() {
-            0 if *why == Loss::NoMemory => tracing::warn!(
+        self.unsaid = lost.iter().fold(self.unsaid, |all, lost| Lost::both(all, Some(*lost)));
+        if self.unsaid.is_some() && self.loss_reported.due(Instant::now()).is_some() {
+            self.say_lost();
+        }
+    }
+
+    /// Logs all that was lost since the last time.
+    fn say_lost(&mut self) {
+        let source = self.source.name();
+        match self.unsaid.take() {
+            // Nobody knows how many data points these would have been.
+            Some(Lost { why: Loss::NoMemory, data_points: 0 }) => tracing::warn!(
+                source,
                 advice = "give weir more --memory",
                 "no room in --memory to make runtime metrics; trying again"
             ),
-            // The log has the error.
-            0 => {}
-            data_points => {
-                tracing::warn!(
-                    data_points,
-                    reason = %why,
-                    advice = "mend the backend, or give weir more --memory; weir_runtime_lost_data_points_total counts on",
-                    "runtime metrics were lost"
-                )
-            }
+            Some(Lost { why: Loss::Bug, data_points: 0 }) => tracing::error!(
+                source,
+                "metrics of objects take more memory than was estimated: this is a bug in weir, please report it; these objects have none"
+            ),
+            Some(Lost { why, data_points: data_points @ 1.. }) => tracing::warn!(
+                source,
+                data_points,
+                reason = %why,
+                advice = "mend the backend, or give weir more --memory",
+                "runtime metrics were lost"
+            ),
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl Source {
+    /// For the log.
+    fn name(&self) -> &str {
+        match self {
+            Self::Kubelet(watcher) => &watcher.url,
+            Self::Cluster(_) => "cluster",
         }
     }
 }
@@ -264,7 +295,7 @@ async fn closed(mut wanted: watch::Receiver<Wanted>) {
 }
 
 impl Watcher {
-    /// Requests of what the kubelet says now. What goes wrong is in the log, once.
+    /// Requests of what the kubelet says now. What goes wrong is in the log, once for as long as it is the same.
     async fn look(&mut self, wanted: &Wanted, inlet: &Inlet, deadline: Instant) -> Option<Made> {
         let patience = PATIENCE.min(wanted.interval);
         let made = match self.client.pages([SUMMARY, PODS], patience, inlet).await {
@@ -273,18 +304,22 @@ impl Watcher {
         };
         let url = &self.url;
         let error = made.as_ref().err().map(ToString::to_string);
-        let before = self.board.note_kubelet(url, error.clone());
-        match (&error, &before) {
-            (Some(error), before) if before.as_ref() != Some(error) => {
-                tracing::warn!(
-                    kubelet = url,
-                    error,
-                    advice = "look at the kubelet's address, and at the right to read nodes/stats and nodes/metrics",
-                    "cannot get runtime metrics from the kubelet; trying again"
-                );
-            }
-            (None, Some(_)) => tracing::info!(kubelet = url, "the kubelet answers again"),
-            _ => {}
+        self.board.note_kubelet(url, error.clone());
+        if error.is_none() && self.told.take().is_some() {
+            tracing::info!(kubelet = url, "the kubelet answers again");
+        }
+        if error.is_some()
+            && error != self.told
+            && let Some(left_out) = self.failure_reported.due(Instant::now())
+        {
+            tracing::warn!(
+                kubelet = url,
+                error,
+                left_out,
+                advice = "look at the kubelet's address, and at the right to read nodes/stats and nodes/metrics",
+                "cannot get runtime metrics from the kubelet; trying again"
+            );
+            self.told = error;
         }
         made.ok()
     }
@@ -393,8 +428,7 @@ async fn tell(
         return Some(Lost { why: Loss::NoMemory, data_points: 0 });
     };
     let mut draft = draft(room);
-    if let Err(error) = fill(&mut draft) {
-        tracing::error!(%error, room, "cannot make metrics of objects of the cluster: this is a bug in weir, please report it");
+    if fill(&mut draft).is_err() {
         return Some(Lost { why: Loss::Bug, data_points: 0 });
     }
     let requests = draft.finish().into_iter().map(|(added, bytes)| (input(added), bytes)).collect();

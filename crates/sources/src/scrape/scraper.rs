@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::{Inlet, MemoryPart, Permit};
+use weir_log::{LeftOut, Warnings};
 use weir_otlp::conventions::POD_UID;
 use weir_plan::{CollectionIntervals, Plan, Scrapables};
 
@@ -23,10 +24,8 @@ use super::raw_page::PageReader;
 use super::target::{Job, Target};
 use crate::board::{DroppedTarget, TargetBoard};
 use target_task::TargetTask;
-use warnings::Warnings;
 
 mod target_task;
-mod warnings;
 
 /// Samples of a page at most. This limit and the next one are those of Kyma's agent.
 pub const SAMPLE_LIMIT: usize = 50_000;
@@ -182,6 +181,7 @@ impl Scraper {
         self.shared.board.set_targets(Vec::new());
         self.shared.board.set_reader(None);
         self.shared.report();
+        say_left_out(&self.shared.warnings.all_left_out());
     }
 }
 
@@ -213,19 +213,31 @@ async fn survey(shared: Arc<Shared>) {
     loop {
         ticks.tick().await;
         shared.report();
-        if let Some(unsaid) = shared.warnings.unsaid() {
-            tracing::warn!(
-                messages = unsaid,
-                advice = "look at /targets on the admin port, or at `weir targets`",
-                "more was to be said of targets than the log takes in a minute; /targets has it all"
-            );
-        }
+        say_left_out(&shared.warnings.left_out(Instant::now()));
+    }
+}
+
+/// Logs of how many targets there was more to say.
+fn say_left_out(left_out: &[LeftOut]) {
+    for LeftOut { reason, messages, amount } in left_out {
+        tracing::warn!(
+            reason,
+            left_out = messages,
+            data_points = amount,
+            advice = "look at /targets on the admin port, or at `weir targets`",
+            "more was to be said of targets than the log takes in a minute; /targets has it all"
+        );
     }
 }
 
 impl Shared {
     fn page_reader(&self, intervals: CollectionIntervals) -> PageReader {
         PageReader { fetcher: self.fetcher.clone(), memory: self.pages_part.clone(), intervals }
+    }
+
+    /// Whether the log may name one more target for this reason. It is about so many data points.
+    fn may_say(&self, reason: &'static str, data_points: u64) -> bool {
+        self.warnings.may_say(reason, data_points, Instant::now())
     }
 
     fn report(&self) {

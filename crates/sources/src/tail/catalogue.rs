@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_engine::{MemoryPart, Seldom};
+use weir_engine::MemoryPart;
+use weir_log::Seldom;
 
 use super::chain::Chain;
 use super::checkpoint::{Saved, encode_removal};
@@ -53,8 +54,22 @@ pub(super) struct Catalogue {
     unsettled: HashMap<ContainerName, Instant>,
     started: Instant,
     started_ms: u64,
-    failure_reported: Seldom,
-    memory_reported: Seldom,
+    reported: Reported,
+}
+
+/// What the log is told now and then, each for itself.
+#[derive(Debug, Default)]
+struct Reported {
+    /// Something could not be looked at.
+    failure: Seldom,
+    /// Containers wait for memory.
+    waiting: Seldom,
+    /// Too many of them do.
+    passed_over: Seldom,
+    /// One was gone before there was any.
+    missed: Seldom,
+    /// There was none for how far one was read.
+    forgotten: Seldom,
 }
 
 impl Catalogue {
@@ -74,8 +89,7 @@ impl Catalogue {
             unsettled: HashMap::new(),
             started: Instant::now(),
             started_ms: unix_ms(),
-            failure_reported: Seldom::default(),
-            memory_reported: Seldom::default(),
+            reported: Reported::default(),
         }
     }
 
@@ -96,10 +110,13 @@ impl Catalogue {
             return true;
         }
         self.passed_over += 1;
-        if self.passed_over == 1 {
+        if self.passed_over == 1
+            && let Some(left_out) = self.reported.passed_over.due(Instant::now())
+        {
             tracing::error!(
                 container = %name,
                 waiting = MOST_WAITING,
+                left_out,
                 advice = "give weir more --memory",
                 "more containers than may wait for memory are passed over"
             );
@@ -138,14 +155,15 @@ impl Catalogue {
             self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
             return;
         }
-        let saved = container.saved(unix_ms());
+        let (saved, bytes) = (container.saved(unix_ms()), container.progress().counts.bytes);
         self.lines.extend(checkpoint(&saved).into_iter().flatten());
         self.shared.board.containers().remove(name);
         drop(container);
         if !self.kept.keep(saved) {
-            if let Some(left_out) = self.memory_reported.due(tokio::time::Instant::now()) {
+            if let Some(left_out) = self.reported.forgotten.due(Instant::now()) {
                 tracing::warn!(
                     container = %name,
+                    bytes,
                     left_out,
                     advice = "give weir more --memory",
                     "there is no memory for how far its logs were read; they are read again"
@@ -164,9 +182,14 @@ impl Catalogue {
     fn take_up(&mut self, name: &ContainerName) -> Option<Arc<Container>> {
         let Some(paid) = self.memory.try_reserve(CONTAINER_BYTES) else {
             self.unsettled.insert(name.clone(), Instant::now() + SETTLES_AFTER);
-            if self.untaken.insert(name.clone()) && self.untaken.len() == 1 {
+            if self.untaken.insert(name.clone())
+                && self.untaken.len() == 1
+                && let Some(left_out) = self.reported.waiting.due(Instant::now())
+            {
                 tracing::error!(
                     container = %name,
+                    memory = self.memory.memory(),
+                    left_out,
                     advice = "give weir more --memory",
                     "there is no memory to read the logs of more containers; they wait"
                 );
@@ -256,10 +279,11 @@ impl Audience for Catalogue {
 
     fn gone(&mut self, name: &ContainerName) {
         if self.untaken.remove(name)
-            && let Some(left_out) = self.memory_reported.due(tokio::time::Instant::now())
+            && let Some(left_out) = self.reported.missed.due(Instant::now())
         {
             tracing::error!(
                 container = %name,
+                waiting = self.without_memory(),
                 left_out,
                 advice = "give weir more --memory",
                 "a container is gone before there was memory to read its logs"
@@ -273,7 +297,7 @@ impl Audience for Catalogue {
     }
 
     fn failed(&mut self, path: &Path, error: &io::Error) {
-        let Some(left_out) = self.failure_reported.due(tokio::time::Instant::now()) else { return };
+        let Some(left_out) = self.reported.failure.due(Instant::now()) else { return };
         tracing::warn!(
             path = %path.display(),
             %error,

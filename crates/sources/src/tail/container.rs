@@ -149,16 +149,13 @@ impl Container {
             return Ok(false);
         }
         let size = content.size()?;
-        tracing::warn!(
-            container = %self.name,
-            advice = "rotate log files by renaming them, not by copying and cutting",
-            "a log file was cut off or overwritten; it is read from its beginning"
-        );
         for event in output.chain.overwritten(done.file, size) {
             self.follow(output, event)?;
         }
         let lost = output.chain.lost(done.file, None).bytes;
-        self.progress().lost.overwritten += lost;
+        let mut progress = self.progress();
+        progress.lost.overwritten += lost;
+        progress.begun_anew += 1;
         output.is_changed = true;
         Ok(true)
     }

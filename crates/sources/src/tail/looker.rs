@@ -91,7 +91,7 @@ impl Looker {
 
     fn survey_if_due(&mut self, ends: bool) {
         if ends || self.surveyed.is_none_or(|at| at.elapsed() >= SURVEY_EVERY) {
-            survey(&self.catalogue.shared, self.bounds, self.catalogue.without_memory());
+            survey(&self.catalogue.shared, self.bounds, self.catalogue.without_memory(), ends);
             self.surveyed = Some(Instant::now());
         }
     }

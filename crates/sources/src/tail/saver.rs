@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use weir_engine::Seldom;
+use weir_log::Seldom;
 
 use super::StartError;
 use super::catalogue::Catalogue;
@@ -39,6 +39,7 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     let is_first = known.is_none() && containers.is_empty() && damage.is_empty();
     if let Some(Damage { line, offset, reason }) = damage.first() {
         tracing::warn!(
+            state = %state.display(),
             line,
             offset,
             %reason,
@@ -49,6 +50,7 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     }
     if left_out > 0 {
         tracing::error!(
+            state = %state.display(),
             left_out,
             advice = "give weir more --memory",
             "there are more checkpoints of container logs than memory for them; some lines are read again"
@@ -70,7 +72,7 @@ pub(super) fn checkpoint(saved: &Saved) -> Option<Vec<u8>> {
     if line.len() <= MAX_LINE {
         return Some(line);
     }
-    let due = TOO_LONG_REPORTED.lock().unwrap_or_else(PoisonError::into_inner).due(tokio::time::Instant::now());
+    let due = TOO_LONG_REPORTED.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
     if let Some(left_out) = due {
         tracing::error!(
             container = %saved.container,
@@ -90,12 +92,14 @@ pub(super) struct Saver {
     live_bytes: u64,
     /// Something could not be saved.
     is_unsaved: bool,
+    failure_reported: Seldom,
     schedule: Schedule,
 }
 
 impl Saver {
     fn new(file: CheckpointFile) -> Self {
-        Self { file, live_bytes: 0, is_unsaved: false, schedule: Schedule::new(Instant::now()) }
+        let (schedule, failure_reported) = (Schedule::new(Instant::now()), Seldom::default());
+        Self { file, live_bytes: 0, is_unsaved: false, failure_reported, schedule }
     }
 
     /// Saves what changed, if it is time, or if the process `ends`.
@@ -139,9 +143,12 @@ impl Saver {
             Ok(()) => self.is_unsaved = false,
             // The next attempt writes everything anew.
             Err(error) => {
-                if !mem::replace(&mut self.is_unsaved, true) {
+                self.is_unsaved = true;
+                if let Some(left_out) = self.failure_reported.due(Instant::now()) {
                     tracing::warn!(
+                        containers = changed.len(),
                         %error,
+                        left_out,
                         advice = weir_engine::LOOK_AT_THE_DISK,
                         "cannot save checkpoints of container logs; trying again"
                     );

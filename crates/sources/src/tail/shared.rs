@@ -3,11 +3,12 @@
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
+use weir_log::{LeftOut, Warnings};
 use weir_plan::ContainerLogs;
 
 use super::allowance::Allowance;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     pub(super) totals: Mutex<Totals>,
     /// Containers whose checkpoints may be out of date.
     pub(super) news: Mutex<Vec<Arc<Container>>>,
+    /// What the log says of containers, of which many may be in the same trouble.
+    pub(super) warnings: Warnings,
     pub(super) allowance: Arc<Allowance>,
     pub(super) descriptors: Arc<Descriptors>,
 }
@@ -122,11 +125,31 @@ impl Shared {
         add(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether the log may name one more container for this reason. It is about so many bytes.
+    pub(super) fn may_say(&self, reason: &'static str, bytes: u64) -> bool {
+        self.warnings.may_say(reason, bytes, Instant::now())
+    }
+
+    /// Logs of how many containers there was more to say: once a minute, and when the process `ends`.
+    pub(super) fn say_left_out(&self, ends: bool) {
+        let left_out = if ends { self.warnings.all_left_out() } else { self.warnings.left_out(Instant::now()) };
+        for LeftOut { reason, messages, amount } in left_out {
+            tracing::warn!(
+                reason,
+                left_out = messages,
+                bytes = amount,
+                advice = "look at /logs on the admin port, which has all containers that there are",
+                "more was to be said of containers than the log takes in a minute"
+            );
+        }
+    }
+
     /// Adds a container's losses and rotations since the last report to the totals, and logs the losses.
     pub(super) fn report_losses(&self, container: &Container) {
         let mut progress = container.progress();
         let (lost, rotations) =
             (progress.lost.since(&progress.reported), mem::take(&mut progress.unreported_rotations));
+        let begun_anew = mem::take(&mut progress.begun_anew);
         progress.reported = progress.lost;
         drop(progress);
         if lost != Losses::default() || rotations > 0 {
@@ -136,13 +159,34 @@ impl Shared {
             });
         }
         for (reason, bytes) in lost.by_reason().into_iter().filter(|(_, bytes)| *bytes > 0) {
-            tracing::error!(
+            if self.may_say(reason, bytes) {
+                let advice = advice_on(reason);
+                tracing::error!(container = %container.name, reason, bytes, advice, "container logs are lost");
+            }
+        }
+        // Otherwise that is said already.
+        if begun_anew > 0 && lost.overwritten == 0 && self.may_say("begun_anew", 0) {
+            tracing::warn!(
                 container = %container.name,
-                reason,
-                bytes,
-                advice = "mend the backend, give the pipeline a larger backlog, or let the kubelet keep more (containerLogMaxSize, containerLogMaxFiles)",
-                "container logs are lost"
+                files = begun_anew,
+                advice = RENAME,
+                "a log file was cut off or overwritten when all that was seen of it had been read; it is read from its beginning"
             );
+        }
+    }
+}
+
+/// What helps against files that are cut off or overwritten.
+const RENAME: &str = "rotate log files by renaming them, not by copying and cutting";
+
+/// What to do about a loss, by its reason.
+fn advice_on(reason: &str) -> &'static str {
+    match reason {
+        "overwritten" => RENAME,
+        "unreadable" => "look at the disk, and at the kernel's log",
+        "over_limit" => "mend the backend, give the pipeline a larger backlog, or raise --max-removed-logs",
+        _ => {
+            "mend the backend, give the pipeline a larger backlog, or let the kubelet keep more (containerLogMaxSize, containerLogMaxFiles)"
         }
     }
 }

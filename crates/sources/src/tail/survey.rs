@@ -10,9 +10,6 @@ use super::container::{Container, Removed};
 use super::shared::{Shared, Totals};
 use super::status::{Stuck, unix_ms};
 
-/// So many containers are named in the log at a time.
-const MOST_NAMED: usize = 10;
-
 /// What a survey goes by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -22,8 +19,9 @@ pub(super) struct Bounds {
     pub(super) patience: Duration,
 }
 
-/// Measures all containers, and reports to the engine and the log. Most are idle, so each is visited only twice.
-pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
+/// Measures all containers, and reports to the engine and the log. Most are idle, so each is visited only twice. `ends`:
+/// nothing follows.
+pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64, ends: bool) {
     let containers: Vec<Arc<Container>> = shared.board.containers().values().cloned().collect();
     let measured = containers.iter().inspect(|container| {
         if container.is_behind() {
@@ -35,8 +33,7 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
         shared.note(container);
     }
     let now_ms = unix_ms();
-    let (mut figures, mut news) =
-        (ContainerLogFigures { without_memory, ..ContainerLogFigures::default() }, News::default());
+    let mut figures = ContainerLogFigures { without_memory, ..ContainerLogFigures::default() };
     for container in &containers {
         if container.progress().has_unreported() {
             shared.report_losses(container);
@@ -53,10 +50,10 @@ pub(super) fn survey(shared: &Shared, bounds: Bounds, without_memory: u64) {
             progress.is_reported_stuck = stuck.is_some();
             let bytes_behind = progress.lag.bytes_behind;
             drop(progress);
-            news.report(container, stuck, bytes_behind);
+            report(shared, container, stuck, bytes_behind);
         }
     }
-    news.report_unnamed();
+    shared.say_left_out(ends);
     let figures = with_totals(figures, &shared.totals());
     shared.inlet.report(|of_all| of_all.container_logs = Some(figures));
 }
@@ -81,42 +78,21 @@ fn keep_within<'a>(holders: &[&'a Arc<Container>], most: u64) -> Vec<&'a Arc<Con
     given_up
 }
 
-/// Reports containers that became stuck since the last survey, or are read again.
-#[derive(Debug, Default)]
-struct News {
-    named: usize,
-    unnamed: u64,
-}
-
-impl News {
-    fn report(&mut self, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
-        if self.named == MOST_NAMED {
-            self.unnamed += 1;
-            return;
+/// A container became stuck since the last survey, or is read again.
+fn report(shared: &Shared, container: &Container, stuck: Option<Stuck>, bytes_behind: u64) {
+    match stuck {
+        Some(stuck) if shared.may_say("stuck", bytes_behind) => tracing::warn!(
+            container = %container.name,
+            seconds = stuck.seconds,
+            bytes_behind,
+            waits_for = stuck.waits_for,
+            advice = "mend what it waits for; /logs on the admin port shows how far it is",
+            "a container is stuck: its logs are not read"
+        ),
+        None if shared.may_say("read_again", bytes_behind) => {
+            tracing::info!(container = %container.name, "container logs are read again")
         }
-        self.named += 1;
-        match stuck {
-            Some(stuck) => tracing::warn!(
-                container = %container.name,
-                seconds = stuck.seconds,
-                bytes_behind,
-                waits_for = stuck.waits_for,
-                advice = "mend what it waits for; /logs on the admin port shows how far it is",
-                "a container is stuck: its logs are not read"
-            ),
-            None => tracing::info!(container = %container.name, "container logs are read again"),
-        }
-    }
-
-    fn report_unnamed(&self) {
-        if self.unnamed > 0 {
-            let containers = self.unnamed;
-            tracing::warn!(
-                containers,
-                advice = "look at /logs on the admin port, which shows all",
-                "more containers are stuck or read again"
-            );
-        }
+        _ => {}
     }
 }
 

@@ -81,16 +81,19 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
     container.waits_for(Wait::Unreadable(error.to_string()));
     let (is_first, given_up) = container.failed();
     shared.note(container);
-    let name = &container.name;
-    if is_first {
+    let (name, bytes_behind) = (&container.name, container.progress().lag.bytes_behind);
+    if is_first && shared.may_say("cannot_read", bytes_behind) {
         tracing::warn!(
             container = %name,
+            bytes_behind,
             %error,
             advice = "look at the rights to the file, and at the disk",
             "cannot read what the container wrote; trying again"
         );
     }
-    if let Some(bytes) = given_up {
+    if let Some(bytes) = given_up
+        && shared.may_say("given_up", bytes)
+    {
         tracing::error!(
             container = %name,
             bytes,
@@ -159,7 +162,9 @@ async fn offer(
         let request = match Request::new(Signal::Logs, bytes, permit, Origin::of(input)) {
             Ok(request) => request,
             Err(error) => {
-                tracing::error!(container = %container.name, %error, "made a request that is not valid: this is a bug in weir, please report it");
+                if shared.may_say("bug", length as u64) {
+                    tracing::error!(container = %container.name, bytes = length, %error, "made a request that is not valid: this is a bug in weir, please report it; it is read again");
+                }
                 return End::Again(PAUSE);
             }
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
-use weir_engine::Seldom;
+use weir_log::Seldom;
 
 use super::container::Container;
 use super::shared::Shared;

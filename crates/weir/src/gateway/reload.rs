@@ -1,6 +1,7 @@
 //! What is new while a gateway runs: another configuration, another cluster, other certificates.
 
 use std::mem;
+use std::time::Instant;
 
 use weir_engine::{Addresses, Changes, OtlpPorts};
 use weir_kubernetes::node::Facts;
@@ -28,8 +29,11 @@ impl<H: Host> Gateway<H> {
                 );
             }
             News::Facts(facts) => {
-                if let Err(error) = self.know(facts) {
+                if let Err(error) = self.know(facts)
+                    && let Some(left_out) = self.facts_reported.due(Instant::now())
+                {
                     tracing::error!(
+                        left_out,
                         advice = "look at the object that is named",
                         "cannot take up what is new in the cluster: {}",
                         explain(&error)

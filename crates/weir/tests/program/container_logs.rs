@@ -303,3 +303,44 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     let text = String::from_utf8(wrong.stderr).unwrap();
     assert!(!wrong.status.success() && text.contains("cannot read the directory of container logs"), "{text}");
 }
+
+/// Of many containers that lose something at once, the log names fifty, and says how many more there were and how much
+/// they lost.
+#[tokio::test]
+async fn the_log_names_only_so_many_containers_that_lose_something() {
+    const ALL: usize = 60;
+    const NAMED: usize = 50;
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    let file = |number: usize| container(pods.path(), &format!("cart-{number:02}")).join("0.log");
+    // Without an end it is seen, and not read.
+    let text = |number: usize| format!("2026-11-23T12:00:00.123456789Z stdout F half of {number:02}");
+    (0..ALL).for_each(|number| fs::write(file(number), text(number)).unwrap());
+    let bytes = text(0).len();
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap()];
+    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+    let admin: SocketAddr = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
+    eventually("all are seen", async || {
+        let page: Vec<Value> = serde_json::from_slice(&http::get(admin, "/logs").await.body).unwrap();
+        page.iter().filter(|container| container["bytes_behind"] == bytes).count() == ALL
+    })
+    .await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+
+    (0..ALL).for_each(|number| fs::remove_file(file(number)).unwrap());
+    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+    let metrics = weir.metrics;
+    eventually("all is lost", async || {
+        Scrape::of(metrics).await.sum("weir_container_logs_lost_bytes_total", "removed") == (ALL * bytes) as f64
+    })
+    .await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    let named = weir.all_logged("container logs are lost");
+    assert_eq!(named.len(), NAMED, "{named:?}");
+    assert!(named.iter().all(|line| line["reason"] == "removed" && line["bytes"] == bytes), "{named:?}");
+    let rest = weir.all_logged("more was to be said of containers than the log takes in a minute");
+    let [line] = &*rest else { panic!("{rest:?}") };
+    assert_eq!((&line["reason"], &line["left_out"]), (&"removed".into(), &(ALL - NAMED).into()), "{line}");
+    assert_eq!(line["bytes"], (ALL - NAMED) * bytes, "{line}");
+}

@@ -38,8 +38,7 @@ impl Delivery {
         let (id, landed) = match ended {
             Ok((id, landed)) => (id, Some(landed)),
             Err(error) => {
-                let pipeline = &self.account().id;
-                tracing::error!(%pipeline, %error, "a send task panicked: this is a bug in weir, please report it");
+                self.panicked(&error);
                 (error.id(), None)
             }
         };
@@ -76,6 +75,18 @@ impl Delivery {
         }
     }
 
+    fn panicked(&mut self, error: &JoinError) {
+        let Some(left_out) = self.pace.reported.panicked.due(Instant::now()) else { return };
+        let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
+        tracing::error!(
+            %pipeline,
+            %error,
+            pending,
+            left_out,
+            "a send task panicked: this is a bug in weir, please report it; data is kept and tried again"
+        );
+    }
+
     /// The backend that answered has been replaced. What it took is delivered; everything else is for the new one.
     fn answered_by_another(&mut self, outcome: &Outcome, mut batch: Batch) {
         if let Outcome::Delivered { rejected, message } = outcome {
@@ -92,11 +103,12 @@ impl Delivery {
     /// pause.
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
-        if let Some(left_out) = self.pace.may_complain(now) {
-            let pipeline = &self.account().id;
+        if let Some(left_out) = self.pace.reported.unread.due(now) {
+            let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
             tracing::error!(
                 %pipeline,
                 cause,
+                pending,
                 left_out,
                 advice = crate::store::LOOK_AT_THE_DISK,
                 "cannot read the backlog; it is tried again"
@@ -183,12 +195,14 @@ impl Delivery {
                 self.complained = false;
             }
             BackendState::Silent if is_news => {
+                let Some(left_out) = self.pace.reported.silent.due(now) else { return };
                 let (cause, pending) = (message, self.parts.crew.account.books.figures().pending);
                 let advice = "look whether it is overloaded, and at what is between";
                 tracing::warn!(
                     %pipeline,
                     cause,
                     pending,
+                    left_out,
                     advice,
                     "backend does not answer; data is kept and tried again"
                 );
@@ -200,7 +214,7 @@ impl Delivery {
     }
 
     fn refuses(&mut self, code: &str, cause: &str, now: Instant) {
-        let Some(left_out) = self.pace.may_report_refusal(now) else { return };
+        let Some(left_out) = self.pace.reported.refusing.due(now) else { return };
         let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
         let advice = "look at the credentials and the path of the output, and at what the backend says";
         tracing::warn!(
@@ -246,7 +260,7 @@ impl Delivery {
         if message.is_empty() {
             return;
         }
-        if let Some(left_out) = self.pace.may_report_loss(now) {
+        if let Some(left_out) = self.pace.reported.warned.due(now) {
             let (pipeline, cause) = (&self.account().id, message);
             tracing::warn!(
                 %pipeline,
@@ -298,13 +312,16 @@ impl Delivery {
         let pipeline = &self.parts.crew.account.id;
         let state = match kind {
             RetryKind::Unreachable => {
-                if self.pace.cannot_reach(now) {
+                if self.pace.cannot_reach(now)
+                    && let Some(left_out) = self.pace.reported.unreachable.due(now)
+                {
                     let pending = self.parts.crew.account.books.figures().pending;
                     let advice = "look at the endpoint, its name, and what is between";
                     tracing::warn!(
                         %pipeline,
                         cause,
                         pending,
+                        left_out,
                         advice,
                         "backend cannot be reached; data is kept and tried again"
                     );
@@ -314,7 +331,7 @@ impl Delivery {
             RetryKind::Silent => BackendState::Silent,
             RetryKind::Ours | RetryKind::Answered => BackendState::Failing,
         };
-        if let Some(left_out) = self.pace.may_complain(now) {
+        if let Some(left_out) = self.pace.reported.failing.due(now) {
             let pending = self.parts.crew.account.books.figures().pending;
             tracing::warn!(
                 %pipeline,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use weir_journal::{Entry, NewEntry, Owed, QueueId};
+use weir_plan::PipelineId;
 
 use crate::obligation::Deposit;
 
@@ -84,6 +85,11 @@ impl Draft {
 
     pub(super) fn owes(&self, queue: QueueId) -> bool {
         self.owed.iter().any(|owed| owed.queue == queue)
+    }
+
+    /// Who is owed it.
+    pub(super) fn pipelines(&self) -> impl Iterator<Item = &PipelineId> {
+        self.deposits.iter().map(|deposit| deposit.obligation.pipeline())
     }
 
     /// Whether it is a part of an entry that becomes an entry of its own. Nothing else is written together with it.

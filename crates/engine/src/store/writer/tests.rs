@@ -139,7 +139,7 @@ async fn a_sync_of_its_own_is_timed() {
 async fn a_failure_is_forgotten_when_nobody_tries_again() {
     let (store, mut writer) = start(&SimFs::new(1), Fsync::Always);
     assert!(!store.has_failed_lately());
-    writer.failed("a test", 1);
+    writer.failed("a test", &[]);
     assert!(store.has_failed_lately() && !store.is_working());
     tokio::time::advance(TRY_AGAIN).await;
     assert!(store.has_failed_lately() && store.is_working());

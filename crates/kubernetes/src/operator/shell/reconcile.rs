@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::{StreamExt, stream};
 use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until};
+use weir_log::{LeftOut, Warnings};
 
 use super::api::{Trouble, api_of, request};
 use super::apply::Writer;
@@ -411,6 +412,7 @@ struct Troubles {
     asked: Duration,
     /// The next turn follows at once.
     is_urgent: bool,
+    warnings: Warnings,
 }
 
 impl Troubles {
@@ -421,11 +423,12 @@ impl Troubles {
     fn note(&mut self, what: &str, trouble: &Trouble) {
         self.asked = self.asked.max(trouble.retry_after().unwrap_or_default());
         let error = trouble.to_string();
-        if self.told.get(what) != Some(&error) && self.now.get(what) != Some(&error) {
-            let advice = match trouble.is_forbidden() {
-                true => "let the operator's ClusterRole and Role allow it",
-                false => "look whether the API server answers, and what it says",
-            };
+        let (reason, advice) = match trouble.is_forbidden() {
+            true => ("forbidden", "let the operator's ClusterRole and Role allow it"),
+            false => ("failed", "look whether the API server answers, and what it says"),
+        };
+        let is_news = self.told.get(what) != Some(&error) && self.now.get(what) != Some(&error);
+        if is_news && self.warnings.may_say(reason, 0, Instant::now()) {
             tracing::warn!(what, error, advice, "cannot read or write; trying on");
         }
         self.now.insert(what.to_owned(), error);
@@ -433,6 +436,14 @@ impl Troubles {
 
     /// Ends a turn. Returns how long to wait before the next.
     fn end(&mut self) -> Duration {
+        for LeftOut { reason, messages, .. } in self.warnings.left_out(Instant::now()) {
+            tracing::warn!(
+                reason,
+                left_out = messages,
+                advice = "look at the metrics of the operator, and at the lines before",
+                "more could not be read or written than the log names in a minute; trying on"
+            );
+        }
         for what in self.told.keys().filter(|what| !self.now.contains_key(*what)) {
             tracing::info!(what, "works again");
         }

@@ -14,7 +14,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use weir_plan::{PipelineId, Signal};
 
 use super::api::{Trouble, request, resource};
@@ -101,17 +101,19 @@ impl<'a> Failures<'a> {
 
     pub(super) fn note(&mut self, failure: &Failure) {
         let begins = !failure.is_usual && !std::mem::replace(&mut self.is_failing, !failure.is_usual);
-        let is_first = self.world.look(|seen| {
+        let due = self.world.look(|seen| {
             seen.figures.watch_errors += 1;
             let failing = seen.failing.entry(self.what).or_default();
             *failing += usize::from(begins);
-            begins && *failing == 1
+            let is_first = begins && *failing == 1;
+            is_first.then(|| seen.failures_reported.entry(self.what).or_default().due(Instant::now())).flatten()
         });
-        if is_first {
+        if let Some(left_out) = due {
             let error = failure.words();
             tracing::warn!(
                 watched = self.what,
                 error,
+                left_out,
                 advice = "look whether the API server answers, and at the rights of this ServiceAccount",
                 "cannot watch; trying on, with what was seen last"
             );

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
+use weir_log::Seldom;
 use weir_plan::PipelineId;
 
 use crate::operator::flow::Said;
@@ -39,6 +40,8 @@ pub(super) struct Seen {
     pub(super) complete: BTreeSet<&'static str>,
     /// Watches that fail, by what they watch.
     pub(super) failing: BTreeMap<&'static str, usize>,
+    /// When the log was told of such, by what they watch.
+    pub(super) failures_reported: BTreeMap<&'static str, Seldom>,
     pub(super) figures: Figures,
 }
 

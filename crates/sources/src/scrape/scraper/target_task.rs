@@ -30,6 +30,9 @@ const LAST_PATIENCE: Duration = Duration::from_secs(10);
 /// Why scrapes fail that are not to be blamed on their targets.
 const NOT_THEIRS: [&str; 2] = ["no_memory", "no_cpu"];
 
+/// Why the log names a target of which data points were lost, whatever the reason of that.
+const LOST: &str = "lost";
+
 /// One target, and what is known of its last page.
 pub(super) struct TargetTask {
     shared: Arc<Shared>,
@@ -217,28 +220,34 @@ impl TargetTask {
         Ok(has_markers.then_some(made))
     }
 
-    /// The log says what is new, and of many targets only so much.
+    /// The log says what is new, and of many targets only so much. A target that cannot be scraped lacks the data points
+    /// of its last page.
     fn note(&self, scrape: LastScrape) {
         let (failure, lost) = (scrape.failure.clone(), scrape.lost);
         let before = self.shared.board.note(&self.target, scrape);
         let (was_wrong, had_lost) = before.map_or((None, None), |before| (before.failure, before.lost));
-        if let Some(lost) = lost.filter(|_| had_lost.is_none()) {
-            self.warn_lost(lost);
+        match lost {
+            Some(lost) if had_lost.is_none() => self.warn_lost(lost),
+            // What goes on is summed up.
+            Some(lost) => self.shared.warnings.leave_out(LOST, lost.data_points, Instant::now()),
+            None => {}
         }
-        let url = self.target.url();
+        let (url, data_points) = (self.target.url(), self.last_page.data_points().unwrap_or_default());
         match (failure, was_wrong) {
             (Some(failure), before)
                 if !before.as_ref().is_some_and(|before| before.is_like(&failure))
-                    && self.shared.warnings.may_say() =>
+                    && self.shared.may_say(failure.result, data_points) =>
             {
                 tracing::warn!(
+                    pipelines = self.shared.board.pipelines_of(&self.target),
                     target_url = %url,
+                    data_points,
                     error = failure.words,
                     advice = "look at the annotations and the port of its pod or Service; `weir targets` shows all of them",
                     "cannot scrape a target; trying again"
                 );
             }
-            (None, Some(_)) if self.shared.warnings.may_say() => {
+            (None, Some(_)) if self.shared.may_say("recovered", 0) => {
                 tracing::info!(target_url = %url, "the target can be scraped again");
             }
             _ => {}
@@ -246,10 +255,11 @@ impl TargetTask {
     }
 
     fn warn_lost(&self, Lost { why, data_points }: Lost) {
-        if !self.shared.warnings.may_say() {
+        if !self.shared.may_say(LOST, data_points) {
             return;
         }
         tracing::warn!(
+            pipelines = self.shared.board.pipelines_of(&self.target),
             target_url = %self.target.url(),
             data_points,
             reason = %why,

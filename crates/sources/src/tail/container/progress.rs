@@ -14,6 +14,8 @@ pub(in crate::tail) struct Progress {
     pub(in crate::tail) rotations: u64,
     /// Of these, those that are not in the totals yet.
     pub(in crate::tail) unreported_rotations: u64,
+    /// Files that were cut off or overwritten, and are read anew, of which the log says nothing yet.
+    pub(in crate::tail) begun_anew: u64,
     pub(in crate::tail) lost: Losses,
     /// Of the losses, those that are logged and in the totals.
     pub(in crate::tail) reported: Losses,
@@ -80,7 +82,7 @@ impl Progress {
 
     /// Whether something is not in the log and the totals yet.
     pub(in crate::tail) fn has_unreported(&self) -> bool {
-        self.lost != self.reported || self.unreported_rotations > 0
+        self.lost != self.reported || self.unreported_rotations > 0 || self.begun_anew > 0
     }
 
     /// Since when it waits, and for what, if that is longer than `patience`.

@@ -134,7 +134,7 @@ impl TargetTask {
 
     /// Keeps what is known of the page if it can be paid for.
     fn remember(&mut self) {
-        let (bytes, url) = (self.last_page.memory(), self.target.url());
+        let (bytes, data_points) = (self.last_page.memory(), self.last_page.data_points().unwrap_or_default());
         if self.last_page_permit.as_ref().is_some_and(|permit| permit.bytes() == bytes + Permit::OVERHEAD_BYTES) {
             return;
         }
@@ -145,10 +145,12 @@ impl TargetTask {
             return;
         }
         self.last_page = LastPage::default();
-        if !mem::replace(&mut self.warned_not_remembered, true) && self.shared.warnings.may_say() {
+        if !mem::replace(&mut self.warned_not_remembered, true) && self.shared.may_say("not_remembered", data_points) {
             tracing::warn!(
-                target_url = %url,
+                pipelines = self.shared.board.pipelines_of(&self.target),
+                target_url = %self.target.url(),
                 bytes,
+                data_points,
                 advice = "give weir more --memory",
                 "no room in --memory to remember a page: its counters begin anew with each scrape, and series that go are not noticed"
             );

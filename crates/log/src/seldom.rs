@@ -1,8 +1,6 @@
 //! Logs a lasting condition only now and then; the metrics count each time.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Time between two log lines.
 const EVERY: Duration = Duration::from_secs(30);
@@ -23,7 +21,8 @@ impl Seldom {
 
     /// Whether it is worth a line now; if so, how often it happened without one since the last. It is not worth another
     /// one for a while then.
-    pub fn due(&mut self, now: Instant) -> Option<u64> {
+    pub fn due(&mut self, now: impl Into<Instant>) -> Option<u64> {
+        let now = now.into();
         if self.last.is_some_and(|last| now.duration_since(last) < EVERY) {
             self.left_out += 1;
             return None;
@@ -37,6 +36,7 @@ impl Seldom {
 mod tests {
     use super::*;
 
+    /// SAY-1, SAY-2.
     #[test]
     fn a_line_says_how_often_there_was_none() {
         let (mut seldom, now) = (Seldom::default(), Instant::now());
