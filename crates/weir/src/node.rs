@@ -176,7 +176,7 @@ impl ClusterNode {
                 told = self.node.configuration() => told.map(|told| (Trigger::Secret(version(&told)), told)),
                 () = sleep_until(patience), if saved.is_some() => {
                     tracing::warn!(
-                        ?PATIENCE,
+                        waited_s = PATIENCE.as_secs(),
                         advice = "look whether the API server answers and the operator runs",
                         "no configuration that can be used; beginning with the last good one"
                     );
