@@ -41,7 +41,7 @@ use target_pages::TargetPages;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 21] = [
+const FILES: [(&str, &str, &str); 22] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
