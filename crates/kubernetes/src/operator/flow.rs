@@ -139,14 +139,15 @@ impl Flow {
 impl Found {
     fn of(concerned: &[&Verdict], all: &[&Verdict]) -> Option<Self> {
         let troubles: Vec<&Trouble> = concerned.iter().filter_map(|verdict| verdict.trouble.as_deref()).collect();
-        // Of several, the first counts.
-        let worst = troubles.iter().rev().max_by_key(|trouble| trouble.state)?;
         let is_delivered = all.iter().any(|verdict| verdict.delivers && !verdict.state().delivers_nothing());
-        let state = match worst.state {
+        let for_all = |trouble: &Trouble| match trouble.state {
             State::AllDropped if is_delivered => State::SomeDropped,
             State::NothingDelivered if is_delivered => State::BufferFilling,
             state => state,
         };
+        // Of several, the first counts.
+        let worst = troubles.iter().rev().max_by_key(|trouble| for_all(trouble))?;
+        let state = for_all(worst);
         let trouble = Trouble {
             state: worst.state,
             since: troubles.iter().map(|trouble| trouble.since).min().unwrap_or_default(),
@@ -199,6 +200,14 @@ mod tests {
             let found = Flow::of(&[&verdict(state, false), &verdict(other, delivers)]).gateway.unwrap();
             assert_eq!((found.state, found.trouble.state), (expected, state), "{other:?}");
         }
+    }
+
+    /// What is worst on a node need not be what is worst for all.
+    #[test]
+    fn the_worst_for_all_is_told() {
+        let found = Flow::of(&[&verdict(State::NothingDelivered, false), &verdict(State::SomeDropped, true)]).gateway;
+        let found = found.unwrap();
+        assert_eq!((found.state, found.trouble.state, found.nodes), (State::SomeDropped, State::SomeDropped, 2));
     }
 
     #[test]
