@@ -11,6 +11,7 @@ use weir_journal::{Backlog, Entry, Journal, QueueId};
 use weir_plan::{Overflow, PipelineId};
 
 use crate::books::{Books, DropReason, Fate};
+use crate::clock::unix_nanos;
 use crate::obligation::Leftover;
 use crate::request_size::RequestSize;
 use crate::samples::Samples;
@@ -40,7 +41,7 @@ pub(crate) struct Account {
     pub(crate) accepted_bytes: AtomicU64,
     /// Bytes of requests that the backend took, before compression.
     pub(crate) delivered_bytes: AtomicU64,
-    /// Samples of what was given up on the disk.
+    /// Samples of what was given up.
     pub(crate) given_up: Samples,
     /// Entries of the queue in which somebody has seen an item.
     pub(crate) followed: Followed,
@@ -280,6 +281,14 @@ impl Account {
         let loss = queue.journal.evict(queue.id, max_bytes, not_before_ms);
         self.lost(loss.items, reason);
         loss.items
+    }
+
+    /// Keeps a sample of what was given up in memory, once a second.
+    pub(crate) fn sample_held(&self, reason: DropReason, items: u64, body: &[u8]) {
+        let now_ms = unix_nanos() / 1_000_000;
+        if self.given_up.is_due(now_ms / 1000) {
+            self.given_up.push(now_ms, (reason.as_str(), reason.explanation()), items, body);
+        }
     }
 
     /// Items of the backlog were given up.

@@ -287,7 +287,8 @@ impl Obligation {
         let mut phase = self.lock();
         match &*phase {
             Phase::Waiting { deposited: false, .. } => self.give_back(phase),
-            Phase::Held(_) => {
+            Phase::Held(body) => {
+                self.account.sample_held(DropReason::Shutdown, self.items, body);
                 *phase = Phase::Done;
                 self.account.share.remove(self.cost());
                 self.account.books.finish_kept(self.items, &Fate::Dropped(DropReason::Shutdown));
@@ -317,7 +318,10 @@ impl Obligation {
                 drop(phase);
                 self.answered();
             }
-            Phase::Held(_) => {
+            Phase::Held(body) => {
+                if let Fate::Dropped(reason) = fate {
+                    account.sample_held(*reason, self.items, &body);
+                }
                 account.share.remove(self.cost());
                 account.books.finish_kept(self.items, fate);
             }

@@ -1,4 +1,4 @@
-//! Samples of the last items that a backend refused for good, or that were given up on the disk.
+//! Samples of the last items that a backend refused for good, or that were given up.
 //!
 //! They are bounded, whatever backends and clients send: [`KEPT`] samples of each kind for each pipeline, each with at most
 //! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
@@ -33,7 +33,7 @@ const MAX_MESSAGE_BYTES: usize = 1024;
 const MAX_CODE_BYTES: usize = 64;
 
 /// What was lost: a request that was refused for good, of one item, or a batch that was not taken apart; or the first item
-/// of one that was given up.
+/// of one that was given up on the disk, or one that was given up in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// When it was lost, in milliseconds since the Unix epoch.

@@ -124,7 +124,7 @@ function grouped() {
 }
 
 const loss = (sample) => element("div", { class: "card" },
-  element("h2", { class: "bad" }, `${sample.pipeline}: ${sample.way === "rejected" ? "refused by the backend" : "given up on the disk"} before`),
+  element("h2", { class: "bad" }, `${sample.pipeline}: ${sample.way === "rejected" ? "refused by the backend" : "given up"} before`),
   element("p", { class: "words" }, `At ${clock(sample.at)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ${sample.message}`));
 
 function itemWay({ item, steps, way: last, wayBy }) {

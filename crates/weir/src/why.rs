@@ -29,12 +29,12 @@ Examples:
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
 what came in, and the difference is said. The way of an item can be told while it passes, so send it again; recent items, and
-samples of what was refused for good or given up on the disk, are looked through before.";
+samples of what was refused for good or given up, are looked through before.";
 
 /// Where samples of what was lost are, and how it was.
 const LOST: [(&str, &str); 2] = [
     ("/rejected", "its backend refused a request with it for good"),
-    ("/dropped", "a request with it was given up on the disk"),
+    ("/dropped", "a request with it was given up"),
 ];
 
 #[derive(Args, Debug)]

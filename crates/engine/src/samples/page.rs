@@ -27,7 +27,7 @@ pub(crate) struct LostPage {
 pub(crate) enum Lost {
     /// Backends refused it for good.
     Rejected,
-    /// It was given up on the disk.
+    /// It was given up.
     Dropped,
 }
 
@@ -35,7 +35,7 @@ impl Lost {
     fn said(self) -> &'static str {
         match self {
             Self::Rejected => "somebody looks at samples of what backends refused",
-            Self::Dropped => "somebody looks at samples of what was given up on the disk",
+            Self::Dropped => "somebody looks at samples of what was given up",
         }
     }
 }
