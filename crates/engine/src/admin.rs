@@ -30,7 +30,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::budget::{Funds, Permit, Text};
-use crate::division::TLS_CONNECTION_BYTES;
+use crate::division::ADMIN_TLS_CONNECTIONS;
 use crate::receive::Gate;
 use crate::view::{Health, View};
 pub use readers::Readers;
@@ -147,6 +147,9 @@ impl Desk {
     pub(crate) async fn serve(self, listener: TcpListener) {
         let mut conversations = JoinSet::new();
         let mut open: VecDeque<AbortHandle> = VecDeque::new();
+        // Those with TLS are set aside for.
+        let has_tls = self.gate.as_ref().is_some_and(|gate| gate.wants_tls());
+        let most = if has_tls { ADMIN_TLS_CONNECTIONS } else { MAX_CONNECTIONS };
         loop {
             let Ok((stream, peer)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -154,7 +157,7 @@ impl Desk {
             };
             while conversations.try_join_next().is_some() {}
             open.retain(|conversation| !conversation.is_finished());
-            if open.len() == MAX_CONNECTIONS {
+            if open.len() == most {
                 open.pop_front().as_ref().map(AbortHandle::abort);
                 // Connections that have just come get their answer before more come.
                 tokio::task::yield_now().await;
@@ -164,7 +167,7 @@ impl Desk {
     }
 
     async fn converse(self, stream: TcpStream, peer: IpAddr) {
-        let (gate, funds) = (self.gate.clone(), self.funds.clone());
+        let gate = self.gate.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let desk = self.clone();
             async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
@@ -175,8 +178,6 @@ impl Desk {
             match gate.filter(|gate| gate.wants_tls()) {
                 None => builder.serve_connection(TokioIo::new(stream), service).await.ok(),
                 Some(gate) => {
-                    // Without memory it is closed.
-                    let _paid = funds.find(|budget| budget.try_take(TLS_CONNECTION_BYTES))?;
                     let stream = gate.shake_hands(stream).await?;
                     builder.serve_connection(TokioIo::new(stream), service).await.ok()
                 }

@@ -16,7 +16,9 @@ const CONNECTION_BYTES: usize = 72 * 1024;
 /// The same with TLS. Measured with hundreds of each kind, after heads as large as they may be: 112 KiB in the middle
 /// of a record; 141 KiB in the middle of a TLS message that follows large frames; 168 KiB if the client also has as
 /// many certificates as it may have.
-pub(crate) const TLS_CONNECTION_BYTES: usize = 168 * 1024;
+const TLS_CONNECTION_BYTES: usize = 168 * 1024;
+/// Connections to the admin port with TLS, at once.
+pub(crate) const ADMIN_TLS_CONNECTIONS: usize = 8;
 /// One process has no use for more connections than this.
 const MAX_CONNECTIONS: usize = 16 * 1024;
 
@@ -80,6 +82,8 @@ pub(crate) struct Division {
     pub(crate) connections: usize,
     /// What one of them may cost.
     connection_bytes: usize,
+    /// What connections to the admin port may cost, if they have TLS.
+    admin_connections: usize,
     /// What pays for streams of these connections when nothing else does.
     pub(crate) streams: usize,
     /// What pays for pages of metrics and administration before anything else does.
@@ -136,6 +140,8 @@ impl Division {
             (None, None) => 0,
             _ => (settings.memory / 8 / connection_bytes).min(MAX_CONNECTIONS),
         };
+        let has_tls = settings.admin.security.tls.is_some();
+        let admin_connections = if has_tls { ADMIN_TLS_CONNECTIONS * TLS_CONNECTION_BYTES } else { 0 };
         let pieces = match settings.journal {
             Some(_) => (settings.memory / OF_MEMORY_FOR_PIECES / PIECE_BYTES / pipelines).clamp(1, MAX_PIECES),
             // Each is paid for beside its bytes when it arrives.
@@ -161,6 +167,7 @@ impl Division {
             read_back: 0,
             connections,
             connection_bytes,
+            admin_connections,
             streams,
             pages,
             encode,
@@ -203,7 +210,7 @@ impl Division {
             (READ_BACK, self.read_back * each),
             (REQUESTS, self.encode * each),
             (COMPRESSORS, self.encoders),
-            ("client_connections", self.connections * self.connection_bytes),
+            ("client_connections", self.connections * self.connection_bytes + self.admin_connections),
             (STREAMS, self.streams),
             (PAGES, self.pages),
             ("backend_connections", self.backend_connections * BACKEND_CONNECTION_BYTES * each),

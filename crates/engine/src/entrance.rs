@@ -13,7 +13,7 @@ use crate::backends::Backends;
 use crate::budget::Funds;
 use crate::metrics::Metrics;
 use crate::probes::{LIVE, Probes};
-use crate::receive::{Gate, Server};
+use crate::receive::{Gate, HTTP1, HTTP2_AND_1, Server};
 use crate::samples::{Lost, LostPage};
 use crate::settings::{Admin, PortSecurity, Settings};
 use crate::view::View;
@@ -46,8 +46,8 @@ impl Entrance {
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         let admin = &settings.admin;
         is_closed(admin, &admin.security)?;
-        let gate = Gate::new(&settings.security).map_err(|error| of_ports(OTLP_PORTS, &error));
-        let admin_gate = Gate::new(&admin.security).map_err(|error| of_ports(ADMIN, &error));
+        let gate = Gate::new(HTTP2_AND_1, &settings.security).map_err(|error| of_ports(OTLP_PORTS, &error));
+        let admin_gate = Gate::new(HTTP1, &admin.security).map_err(|error| of_ports(ADMIN, &error));
         let [gate, admin_gate] = [gate, admin_gate].map(|gate| gate.map_err(StartError::Security));
         let (gate, admin_gate) = (gate?, Arc::new(admin_gate?));
         Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })

@@ -72,7 +72,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weir_enrich::Pods;
-use weir_plan::{PipelineId, Plan, Secret};
+use weir_plan::{PipelineId, Plan};
 
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
@@ -360,22 +360,19 @@ impl Engine {
         mem::take(&mut self.ports)
     }
 
-    /// Who may send from now on.
-    ///
-    /// # Errors
-    /// What is wrong with a certificate or key; then nothing has changed.
-    pub fn secure(&self, security: &PortSecurity) -> Result<(), String> {
-        self.receiver.gate.replace(security).map_err(|error| of_ports(OTLP_PORTS, &error))
-    }
-
-    /// Who may see samples of telemetry from now on.
+    /// Who may send from now on, and who may see samples of telemetry.
     ///
     /// # Errors
     /// What is wrong with a certificate or key, or when everybody could look although the address is not a loopback address;
     /// then nothing has changed.
-    pub fn secure_admin(&self, security: &PortSecurity) -> Result<(), String> {
-        is_closed(&self.pipelines.settings.admin, security).map_err(|error| error.to_string())?;
-        self.admin_gate.replace(security).map_err(|error| of_ports(ADMIN, &error))
+    pub fn secure(&self, ingest: &PortSecurity, admin: &PortSecurity) -> Result<(), String> {
+        is_closed(&self.pipelines.settings.admin, admin).map_err(|error| error.to_string())?;
+        let gate = &self.receiver.gate;
+        let of_ingest = gate.prepare(ingest).map_err(|error| of_ports(OTLP_PORTS, &error))?;
+        let of_admin = self.admin_gate.prepare(admin).map_err(|error| of_ports(ADMIN, &error))?;
+        gate.replace(of_ingest);
+        self.admin_gate.replace(of_admin);
+        Ok(())
     }
 
     /// A new configuration was there and could not be used. Whoever watches the engine learns of it, and of what is

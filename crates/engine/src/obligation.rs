@@ -326,6 +326,8 @@ impl Obligation {
                 account.books.finish_kept(self.items, fate);
             }
             Phase::Stored(stored) => {
+                // It may have become stored since it was told above.
+                self.tell(Way::of(fate));
                 stored.tell(account, Way::of(fate));
                 if !stored.finished(account, self.items) {
                     return false;

@@ -19,6 +19,8 @@ pub(crate) use page::{Lost, LostPage};
 
 /// Samples of a pipeline; a new one takes the place of the oldest.
 const KEPT: usize = 20;
+/// Of these, with the code of a request that a backend took in part.
+const KEPT_ALIKE: usize = 5;
 /// What was given up has one part in so many of the room: there is one a second, and they are much alike.
 const OF_ROOM_FOR_GIVEN_UP: usize = 4;
 /// One pipeline has no use for more room than this.
@@ -97,6 +99,15 @@ impl Samples {
         let room = self.room.load(Ordering::Relaxed);
         ring.push_back(Arc::new(Sample::new(room, at_ms, code, message, items, body)));
         fit(&mut ring, room);
+    }
+
+    /// Forgets the oldest sample with a code that comes again and again, so that these leave room for others.
+    pub(crate) fn make_room_among(&self, code: &str) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alike = ring.iter().enumerate().filter(|(_, sample)| sample.code == code).map(|(at, _)| at);
+        if let (Some(oldest), true) = (alike.next(), alike.count() + 2 > KEPT_ALIKE) {
+            ring.remove(oldest);
+        }
     }
 
     /// Whether there was none in this second yet, and there is room for one. True once.

@@ -68,7 +68,7 @@ impl Warnings {
         let mut tallies = self.lock();
         let due = tallies.iter_mut().filter(|(_, tally)| tally.left_out > 0 && is_due(tally));
         let left_out = |(reason, tally): (&&'static str, &mut Tally)| LeftOut {
-            reason: *reason,
+            reason,
             messages: mem::take(&mut tally.left_out),
             amount: mem::take(&mut tally.amount),
         };

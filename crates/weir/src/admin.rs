@@ -138,7 +138,10 @@ impl Admin {
 
     /// The body of an answer that is OK.
     fn body(&self, path: &str, answer: &[u8]) -> anyhow::Result<Vec<u8>> {
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer is not HTTP")?;
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| match self.tls {
+            None => anyhow!("the answer is not HTTP: does it want https?"),
+            Some(_) => anyhow!("the answer is not HTTP"),
+        })?;
         let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
         let status = head.split(' ').nth(1).unwrap_or_default();
         let error = || serde_json::from_slice::<Value>(body).ok()?["error"].as_str().map(str::to_owned);
@@ -166,8 +169,7 @@ impl Admin {
         if document.is_some() {
             let _ = write!(request, "content-type: application/json\r\ncontent-length: {}\r\n", content.len());
         }
-        let cannot =
-            || format!("{address} does not answer{}", if self.tls.is_some() { "" } else { ": does it want https?" });
+        let cannot = || format!("{address} does not answer");
         connection.write_all(format!("{request}\r\n{content}").as_bytes()).with_context(cannot)?;
         read_all(&mut *connection, MOST_BYTES).with_context(cannot)
     }
@@ -208,7 +210,7 @@ mod tests {
         assert!(said(b"HTTP/1.1 404 Not Found\r\n\r\n").contains("admin port"));
         assert_eq!(said(b"HTTP/1.1 410 Gone\r\n\r\n{\"error\":\"no tap 7\"}\n"), "no tap 7");
         assert_eq!(said(b"HTTP/1.1 503 Busy\r\n\r\ntry again\n"), "it answered 503: try again");
-        assert_eq!(said(b"220 mail"), "the answer is not HTTP");
+        assert_eq!(said(b"220 mail"), "the answer is not HTTP: does it want https?");
         assert!(Admin::new("http://localhost:1/x", None).unwrap_err().to_string().contains("http://HOST:PORT"));
     }
 }

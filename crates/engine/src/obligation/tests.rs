@@ -113,7 +113,7 @@ fn what_nobody_is_sending_belongs_to_the_queue_once_it_is_on_disk() {
     piece.deposit(&mut deposits);
     assert!(!deposits[0].sent && !piece.is_owed(), "nobody sends it while it is being written");
     let entry = append(&mut writer, &account, &deposits[0].body, 3);
-    piece.secure_in_queue();
+    piece.secure_in_queue(&entry);
     piece.release(&entry);
     assert!(ticket.is_decided() && !ticket.was_withdrawn());
     let chunk = journal(&account).take(account.queue.as_ref().unwrap().id, Order::Oldest, 1000, &mut |_| true).unwrap();

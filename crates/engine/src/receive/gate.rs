@@ -30,11 +30,18 @@ const UNSENT_BYTES: usize = 16 * 1024;
 /// The rules as they are now. They can be replaced while connections are served.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    /// The protocols that its port speaks above TLS, the best first.
+    protocols: &'static [&'static str],
     rules: RwLock<Arc<Admission>>,
 }
 
+/// Of the OTLP ports.
+pub(crate) const HTTP2_AND_1: &[&str] = &["h2", "http/1.1"];
+/// Of the admin port.
+pub(crate) const HTTP1: &[&str] = &["http/1.1"];
+
 #[derive(Debug)]
-struct Admission {
+pub(crate) struct Admission {
     tls: Option<Tls>,
     tokens: Vec<Secret>,
     knows_clients: bool,
@@ -50,15 +57,18 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Gate {
-    pub(crate) fn new(security: &PortSecurity) -> Result<Self, String> {
-        Ok(Self { rules: RwLock::new(Arc::new(rules(security)?)) })
+    pub(crate) fn new(protocols: &'static [&'static str], security: &PortSecurity) -> Result<Self, String> {
+        Ok(Self { protocols, rules: RwLock::new(Arc::new(rules(protocols, security)?)) })
     }
 
-    /// Sets other rules for connections and requests from now on. On an error the old ones stay.
-    pub(crate) fn replace(&self, security: &PortSecurity) -> Result<(), String> {
-        let rules = Arc::new(rules(security)?);
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
-        Ok(())
+    /// Other rules, if they can be used.
+    pub(crate) fn prepare(&self, security: &PortSecurity) -> Result<Admission, String> {
+        rules(self.protocols, security)
+    }
+
+    /// These rules hold for connections and requests from now on.
+    pub(crate) fn replace(&self, rules: Admission) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
     fn rules(&self) -> Arc<Admission> {
@@ -123,12 +133,12 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-fn rules(security: &PortSecurity) -> Result<Admission, String> {
-    let tls = security.tls.as_ref().map(acceptor).transpose()?.map(Tls);
+fn rules(protocols: &[&str], security: &PortSecurity) -> Result<Admission, String> {
+    let tls = security.tls.as_ref().map(|tls| acceptor(protocols, tls)).transpose()?.map(Tls);
     Ok(Admission { tls, tokens: security.tokens.clone(), knows_clients: security.knows_clients() })
 }
 
-fn acceptor(tls: &PortTls) -> Result<TlsAcceptor, String> {
+fn acceptor(protocols: &[&str], tls: &PortTls) -> Result<TlsAcceptor, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -149,7 +159,7 @@ fn acceptor(tls: &PortTls) -> Result<TlsAcceptor, String> {
     let identity = weir_tls::identity(chain, key)
         .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     // Kept sessions hold their clients' certificates. Connections live long, so few sessions would be resumed.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(TlsAcceptor::from(Arc::new(config)))
@@ -162,7 +172,7 @@ mod tests {
     #[test]
     fn only_a_whole_token_is_the_token() {
         let security = PortSecurity { tls: None, tokens: vec![Secret::new("abc"), Secret::new("other")] };
-        let gate = Gate::new(&security).unwrap();
+        let gate = Gate::new(HTTP1, &security).unwrap();
         let check = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
             gate.check(&headers).is_ok()
@@ -174,7 +184,7 @@ mod tests {
             assert!(!check(value), "{value}");
         }
         assert!(gate.check(&HeaderMap::new()).is_err());
-        gate.replace(&PortSecurity::default()).unwrap();
+        gate.replace(gate.prepare(&PortSecurity::default()).unwrap());
         assert!(gate.check(&HeaderMap::new()).is_ok());
     }
 
@@ -183,7 +193,7 @@ mod tests {
         let tls = |cert_pem: &str, client_ca_pem: Option<&str>| {
             let (cert_pem, client_ca_pem) = (cert_pem.to_owned(), client_ca_pem.map(str::to_owned));
             let tls = Some(PortTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
-            Gate::new(&PortSecurity { tls, tokens: Vec::new() }).unwrap_err()
+            Gate::new(HTTP1, &PortSecurity { tls, tokens: Vec::new() }).unwrap_err()
         };
         assert_eq!(tls("x", None), "cannot read the certificate: failed to decode PEM block: found none");
         assert!(tls("x", Some("y")).starts_with("cannot use the clients' CA"));

@@ -368,7 +368,7 @@ impl Writer {
 /// Who is owed any of them, for the log.
 fn pipelines_of(drafts: &[Draft]) -> String {
     let pipelines: BTreeSet<&PipelineId> = drafts.iter().flat_map(Draft::pipelines).collect();
-    names(pipelines.into_iter())
+    names(pipelines)
 }
 
 impl Job {

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_journal::Entry;
 
 use super::lock;
-use super::mark::{Mark, Way};
+use super::mark::{Mark, Way, WeakMark};
 
 /// Marks at once. Others stay as they are.
 const MOST: usize = 4096;
 /// What one costs, with those that nobody looks at any more and that are still there. Items pay for it.
-pub(super) const BYTES: usize = 2 * (size_of::<(Entry, Vec<Mark>)>() + 48);
+pub(super) const BYTES: usize = 2 * (size_of::<(Entry, Vec<WeakMark>)>() + 48);
 
 /// Those of one queue.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Followed {
 
 #[derive(Debug, Default)]
 struct Marks {
-    of: HashMap<Entry, Vec<Mark>>,
+    of: HashMap<Entry, Vec<WeakMark>>,
     /// With so many entries, those are forgotten at which nobody looks.
     sweep_at: usize,
 }
@@ -35,11 +35,11 @@ impl Followed {
     pub(crate) fn keep(&self, entry: Entry, mark: &Mark) {
         let mut marks = lock(&self.marks);
         if marks.of.len() >= marks.sweep_at {
-            marks.of.retain(|_, marks| marks.iter().any(Mark::is_watched));
+            marks.of.retain(|_, marks| marks.iter().any(WeakMark::is_watched));
             marks.sweep_at = 2 * marks.of.len() + 16;
         }
         if marks.of.len() < MOST {
-            marks.of.entry(entry).or_default().push(mark.clone());
+            marks.of.entry(entry).or_default().push(mark.downgrade());
         }
         self.count.store(marks.of.len(), Ordering::Release);
     }

@@ -1,6 +1,6 @@
 //! What becomes of the request that a caught item is in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::books::Fate;
@@ -48,13 +48,29 @@ impl Mark {
         self.0.store(way as u8, Ordering::Relaxed);
     }
 
-    /// Whether anybody else has it.
-    pub(super) fn is_watched(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
+    /// For whoever only tells it.
+    pub(super) fn downgrade(&self) -> WeakMark {
+        WeakMark(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn way(&self) -> Way {
         ALL[usize::from(self.0.load(Ordering::Relaxed)).min(ALL.len() - 1)]
+    }
+}
+
+/// A mark at which somebody may still look.
+#[derive(Debug)]
+pub(super) struct WeakMark(Weak<AtomicU8>);
+
+impl WeakMark {
+    pub(super) fn is_watched(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    pub(super) fn set(&self, way: Way) {
+        if let Some(mark) = self.0.upgrade() {
+            Mark(mark).set(way);
+        }
     }
 }
 

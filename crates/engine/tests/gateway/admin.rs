@@ -62,10 +62,10 @@ async fn telemetry_is_shown_on_the_admin_port_alone_and_to_those_with_a_token() 
     assert_eq!((&refused[0]["items"], &refused[0]["pipeline"]), (&1.into(), &"traces/backend".into()), "{refused}");
     assert_eq!(http::exchange(admin, &with_token("/", "good")).await.status, 404);
 
-    gateway.engine.secure_admin(&with_tokens(&["better"])).unwrap();
+    gateway.engine.secure(&PortSecurity::default(), &with_tokens(&["better"])).unwrap();
     assert_eq!(http::exchange(admin, &with_token("/rejected", "good")).await.status, 401);
     assert_eq!(http::exchange(admin, &with_token("/rejected", "better")).await.status, 200);
-    let open = gateway.engine.secure_admin(&PortSecurity::default()).unwrap_err();
+    let open = gateway.engine.secure(&PortSecurity::default(), &PortSecurity::default()).unwrap_err();
     assert!(open.contains("without a token"), "{open}");
     eventually("the page is paid for until it is read", async || {
         gateway.scrape().await.get("weir_memory_used_bytes") == 0.0

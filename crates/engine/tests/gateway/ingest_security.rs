@@ -65,9 +65,9 @@ async fn a_token_is_wanted_on_both_transports() {
     }
     // A token that is withdrawn is refused from then on, on connections that are open.
     let client = gateway.client().await;
-    gateway.engine.secure(&PortSecurity::default()).unwrap();
+    gateway.engine.secure(&PortSecurity::default(), &PortSecurity::default()).unwrap();
     assert_eq!(client.export(&payload::encoded(300, 1, 0)).await.code, OK);
-    gateway.engine.secure(&tokens(&["newer"])).unwrap();
+    gateway.engine.secure(&tokens(&["newer"]), &PortSecurity::default()).unwrap();
     assert_eq!(client.export(&payload::encoded(301, 1, 0)).await.code, UNAUTHENTICATED);
     let refused = gateway
         .scrape()
@@ -95,12 +95,12 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
 
     // Another certificate, as after a renewal by another authority, without a restart.
     let renewed = PortSecurity { tls: Some(ingest(&strangers, None)), tokens: Vec::new() };
-    gateway.engine.secure(&renewed).unwrap();
+    gateway.engine.secure(&renewed, &PortSecurity::default()).unwrap();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 400, &sink).await);
     let garbage = PortTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
-    gateway.engine.secure(&PortSecurity { tls: Some(garbage), tokens: Vec::new() }).unwrap_err();
+    gateway.engine.secure(&PortSecurity { tls: Some(garbage), tokens: Vec::new() }, &PortSecurity::default()).unwrap_err();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 410, &sink).await, "the last good certificate stays");

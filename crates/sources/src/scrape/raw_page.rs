@@ -128,7 +128,11 @@ impl Viewing {
 /// Whether an answer is of the target itself. Whoever writes what a target answers could otherwise have somebody shown what
 /// Weir alone can reach.
 fn is_at(target: &Target, url: &Uri) -> bool {
-    (url.host(), url.port_u16()) == (target.url().host(), target.url().port_u16())
+    let port = |url: &Uri| url.port_u16().or(match url.scheme_str() {
+        Some("https") => Some(443),
+        _ => Some(80),
+    });
+    (url.host(), port(url)) == (target.url().host(), port(target.url()))
 }
 
 /// Why a scrape takes no such answer, as far as its head says.

@@ -145,10 +145,7 @@ impl<H: Host> Gateway<H> {
     /// Takes up what the certificate, key and token files say now.
     pub(super) fn secure(&self, read: anyhow::Result<Security>) {
         let read = read.map_err(|error| explain(&error));
-        let secured = read.and_then(|Security { ingest, admin }| {
-            self.engine.secure(&ingest)?;
-            self.engine.secure_admin(&admin)
-        });
+        let secured = read.and_then(|Security { ingest, admin }| self.engine.secure(&ingest, &admin));
         match secured {
             Ok(()) => tracing::info!("certificates and tokens are read again"),
             Err(error) => {

@@ -19,6 +19,8 @@ use super::taps::TapsPage;
 use crate::page::Configurations;
 use crate::yaml;
 
+/// Filters of Fluent Bit in one preview.
+const MOST_FILTERS: usize = 32;
 const API_VERSION: &str = "telemetry.kyma-project.io/v1beta1";
 
 /// See the module.
@@ -134,6 +136,9 @@ impl Changed {
                 "{} does not send records of Fluent Bit: it has no `filters`",
                 named.id
             )));
+        }
+        if written.len() > MOST_FILTERS {
+            return Err(Refusal::wrong(format!("{} filters are too many: at most {MOST_FILTERS} are tried", written.len())));
         }
         let section = |(number, filter): (usize, &FluentBitFilter)| match filter {
             FluentBitFilter::Written(text) => {

@@ -222,10 +222,12 @@ impl Delivery {
 
     /// Keeps a request of which the backend took all but so many items, without a word which, once a second.
     pub(super) fn sample_of_partial_success(&self, answered: &Answered, rejected: u64, message: &str) {
-        let second = self.parts.clock.now_ms() / 1000;
+        let (second, of) = (self.parts.clock.now_ms() / 1000, answered.batch.items());
+        // A backend may say any number.
+        let rejected = rejected.min(of);
         if rejected > 0 && self.parts.stats.samples.is_due(second) {
-            let of = answered.batch.items();
             let message = format!("{rejected} of {of} items of this request, without a word which: {message}");
+            self.parts.stats.samples.make_room_among(PARTIAL_SUCCESS);
             self.sample(PARTIAL_SUCCESS, message.trim_end_matches(": "), rejected, answered.bodies.first());
         }
     }

@@ -25,6 +25,8 @@ use crate::operator::picture::{Answer, PodState};
 const EVERY: Duration = Duration::from_secs(5);
 /// Nodes that are asked in a second at most: with more than 500 of them a round takes longer.
 const A_SECOND: usize = 100;
+/// From the end of a round to the next one, at least.
+const REST: Duration = Duration::from_secs(1);
 /// A node that takes longer has not answered in this round.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
@@ -57,6 +59,8 @@ pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, op
         // Nothing is decided by it.
         answers.values_mut().for_each(|answer| answer.waiting_bytes = 0);
         world.see_whether(|seen| seen.answer(answers));
+        // After a round that took long there is a rest, too.
+        next = next.max(Instant::now() + REST);
     }
 }
 
