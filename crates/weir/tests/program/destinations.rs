@@ -38,7 +38,7 @@ async fn shown(weir: &Weir, name: &str) -> Value {
 }
 
 /// `weir top`, once: its exit code, and what it printed.
-async fn top(weir: &Weir, arguments: &[&str]) -> (Option<i32>, String) {
+pub(crate) async fn top(weir: &Weir, arguments: &[&str]) -> (Option<i32>, String) {
     let url = format!("http://{}", admin(weir));
     let arguments = [&["top", "--once", "--interval", "10ms", "--url", &url][..], arguments].concat();
     let output = in_time("the command", command(&arguments).output()).await.unwrap();
@@ -150,7 +150,8 @@ async fn keys_switch_between_views_and_leave_the_terminal_as_it_was() {
     drop(top);
     terminal.shows("OUT B/S").await;
     terminal.shows("q ends").await;
-    for (key, words) in [(b"d", "99% IN"), (b"m", "IN USE"), (b"t", "BYTES/ITEM"), (b"p", "OUT B/S")] {
+    for (key, words) in [(b"d", "99% IN"), (b"m", "IN USE"), (b"t", "BYTES/ITEM"), (b"c", "BEFORE"), (b"p", "OUT B/S")]
+    {
         terminal.press(key);
         terminal.shows(words).await;
     }

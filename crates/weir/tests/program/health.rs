@@ -23,6 +23,7 @@ use weir_testkit::signals::numbered;
 use weir_testkit::sink::{faults, sink};
 use weir_testkit::{eventually, payload};
 
+use crate::destinations::top;
 use crate::fluent_bit::{Node, pod};
 use crate::process::Weir;
 use crate::scraping::{Target, every, scraping};
@@ -151,6 +152,9 @@ async fn refuses_some(signal: Signal, weir: &Weir, sink: &Sink) -> Value {
     let states: Vec<_> = changes.iter().map(|change| [change["before"].clone(), change["state"].clone()]).collect();
     assert_eq!(json!(states), json!([["healthy", "some_dropped"], ["some_dropped", "healthy"]]));
     assert!(changes[0]["message"].as_str().unwrap().contains("refuses") && changes[1].get("message").is_none());
+    let (code, rows) = top(weir, &["--changes", "--format", "json"]).await;
+    let rows: Vec<Value> = serde_json::from_str(&rows).unwrap();
+    assert_eq!((code, rows), (Some(0), changes.into_iter().rev().collect::<Vec<_>>()), "the newest first");
     said
 }
 
