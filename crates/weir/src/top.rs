@@ -31,7 +31,7 @@ Examples:
   weir top                                   the process on this machine, until q or Ctrl-C
   weir top --once                            one table, for scripts and bug reports
   weir top --destinations                    how each backend stands, how soon it answers, and with which codes
-  weir top --memory                          who holds which part of the memory, and what each pipeline holds
+  weir top --memory                          whether a request would be taken now, and who holds which part of the memory
   weir top --talkers                         which pods send most, and how large their items are
   weir top --changes                         what the self monitor said, the newest first
   weir top --once --format json | jq '.[] | select(.lost > 0)'
@@ -46,7 +46,9 @@ With --destinations, TAKEN is how long ago the backend took a request, AT ONCE h
 many may be, and HALF IN and 99% IN are how soon it answered in the last 30 to 60 seconds. ANSWERS are all requests since
 the start by the code of their answer.
 
-With --memory, parts without a figure IN USE are limited by number: there can be no more of these than have room.
+With --memory, the numbers above the table add up to all of it: what is set aside for other things than telemetry, what
+telemetry uses, and what is free for requests. Parts without a figure IN USE are limited by number: there can be no more of
+these than have room.
 
 With --talkers, ITEMS and BYTES are those since the first question, and BYTES/ITEM is the size of an average item with its
 part of the resource.
@@ -65,7 +67,7 @@ pub(crate) struct TopArgs {
     /// Show where data goes instead: how each backend stands, how soon it answered lately, and its answers by code
     #[arg(long, group = "view")]
     destinations: bool,
-    /// Show who holds the memory instead: the parts of the budget, and what each pipeline holds
+    /// Show who holds the memory instead: what is free for requests, the parts of the budget, and what each pipeline holds
     #[arg(long, group = "view")]
     memory: bool,
     /// Show who sends most instead: items and bytes of each namespace, pod and service since the first question

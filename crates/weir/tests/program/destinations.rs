@@ -78,9 +78,18 @@ async fn the_same_is_in_a_terminal(weir: &Weir) {
     assert!(answered["p50_lately_seconds"].as_f64() <= answered["p99_lately_seconds"].as_f64(), "{rows}");
 
     let (code, text) = top(weir, &["--memory"]).await;
-    assert!(code == Some(0) && text.contains("payloads") && text.contains("traces/gone"), "{text}");
+    assert!(
+        code == Some(0) && text.contains("payloads") && text.contains("fits now") && text.contains("traces/gone"),
+        "{text}"
+    );
     let (_, rows) = top(weir, &["--memory", "--format", "json"]).await;
     let rows: Value = serde_json::from_str(&rows).unwrap();
+    let admission = &rows[0]["admission"];
+    let parts = ["set_aside_bytes", "used_bytes", "free_bytes"].map(|field| admission[field].as_u64().unwrap());
+    assert_eq!(
+        (parts.iter().sum::<u64>(), &admission["refused"]),
+        (rows[0]["total_bytes"].as_u64().unwrap(), &Value::Null)
+    );
     let of = |field: &str, name: &str| rows.as_array().unwrap().iter().find(|row| row[field] == name).unwrap().clone();
     assert!(
         of("part", "payloads")["bytes"].as_u64() > of("pipeline", "traces/gone")["memory_bytes"].as_u64(),
