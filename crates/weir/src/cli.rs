@@ -111,7 +111,7 @@ pub(crate) enum Command {
     Logs(crate::logs::LogsArgs),
     /// Show the scrape targets of a running process, and why any of them fail
     Targets(crate::targets::TargetsArgs),
-    /// Show what a running process does, again and again: pipelines with their rates, destinations, memory, talkers, changes
+    /// Show what a running process does, again and again: pipelines with their rates, destinations, memory, talkers, changes, logs
     Top(crate::top::TopArgs),
     /// Show what passes a pipeline of a running process, live
     Tap(crate::tap::TapArgs),

@@ -1,9 +1,10 @@
 //! `weir top`: what a running process does, again and again: its pipelines with their rates, where they send, its memory, who
-//! sends most, or what changed.
+//! sends most, what changed, or how container logs are read.
 
 mod changes;
 mod destinations;
 mod keys;
+mod logs;
 mod memory;
 mod pipelines;
 mod talkers;
@@ -34,9 +35,11 @@ Examples:
   weir top --memory                          whether a request would be taken now, and who holds which part of the memory
   weir top --talkers                         which pods send most, and how large their items are
   weir top --changes                         what the self monitor said, the newest first
+  weir top --logs                            how far container logs are read, and what is stuck or lost
   weir top --once --format json | jq '.[] | select(.lost > 0)'
 
-In a terminal, the keys p, d, m, t and c switch between pipelines, destinations, memory, talkers and changes; q ends.
+In a terminal, the keys p, d, m, t, c and l switch between pipelines, destinations, memory, talkers, changes and logs; q
+ends.
 
 IN and OUT are items a second that were accepted and delivered, FILTERED those that rules removed, LOST all that were
 dropped or rejected since the start, and PENDING what is owed to the backend. Whatever is not well stands first, and what
@@ -54,7 +57,11 @@ With --talkers, ITEMS and BYTES are those since the first question, and BYTES/IT
 part of the resource.
 
 With --changes, BEFORE is the state that a pipeline was in, and STATE the one that it went to. The process remembers the last
-100 changes since its start.";
+100 changes since its start.
+
+With --logs, BEHIND is what is neither delivered nor in the journal yet, BEHIND FOR the age of the oldest of that, REMOVED, HELD
+the size of files that are gone from their directory and not read to their end, and LOST what could not be read. What is stuck
+stands first.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -76,6 +83,9 @@ pub(crate) struct TopArgs {
     /// Show what changed instead: what the self monitor said of pipelines, the newest first
     #[arg(long, group = "view")]
     changes: bool,
+    /// Show how container logs are read instead: how far that is behind, what is lost, and what stuck ones wait for
+    #[arg(long, group = "view")]
+    logs: bool,
     /// Print one table, over one interval, and end
     #[arg(long)]
     once: bool,
@@ -100,6 +110,7 @@ impl TopArgs {
             (self.memory, View::Memory),
             (self.talkers, View::Talkers),
             (self.changes, View::Changes),
+            (self.logs, View::Logs),
         ];
         views.into_iter().find(|(is_wanted, _)| *is_wanted).map_or(View::Pipelines, |(_, view)| view)
     }
@@ -113,6 +124,7 @@ enum View {
     Memory,
     Talkers,
     Changes,
+    Logs,
 }
 
 impl View {
@@ -122,17 +134,19 @@ impl View {
             Self::Pipelines | Self::Destinations | Self::Memory => Ok(Value::Null),
             Self::Talkers => admin.get("/api/talkers"),
             Self::Changes => admin.get("/health/changes"),
+            Self::Logs => admin.get("/logs"),
         }
     }
 }
 
 /// Each view with the key that leads to it, and its name.
-const VIEWS: [(u8, &str, View); 5] = [
+const VIEWS: [(u8, &str, View); 6] = [
     (b'p', "pipelines", View::Pipelines),
     (b'd', "destinations", View::Destinations),
     (b'm', "memory", View::Memory),
     (b't', "talkers", View::Talkers),
     (b'c', "changes", View::Changes),
+    (b'l', "logs", View::Logs),
 ];
 
 /// Those that a key leads to. Talkers are none of them when they would be forgotten between two questions.
@@ -264,6 +278,7 @@ impl Screen {
                 View::Memory => memory::json(page),
                 View::Talkers => talkers::json(asked),
                 View::Changes => changes::json(asked),
+                View::Logs => logs::json(asked),
             };
             writeln!(out, "{}", legible_json(&json.to_string()))?;
             return Ok(out);
@@ -274,6 +289,7 @@ impl Screen {
             View::Memory => memory::text(&mut out, page, room)?,
             View::Talkers => talkers::text(&mut out, asked, room)?,
             View::Changes => changes::text(&mut out, page, asked, room)?,
+            View::Logs => logs::text(&mut out, asked, room)?,
         }
         Ok(out)
     }

@@ -159,8 +159,14 @@ async fn keys_switch_between_views_and_leave_the_terminal_as_it_was() {
     drop(top);
     terminal.shows("OUT B/S").await;
     terminal.shows("q ends").await;
-    for (key, words) in [(b"d", "99% IN"), (b"m", "IN USE"), (b"t", "BYTES/ITEM"), (b"c", "BEFORE"), (b"p", "OUT B/S")]
-    {
+    for (key, words) in [
+        (b"d", "99% IN"),
+        (b"m", "IN USE"),
+        (b"t", "BYTES/ITEM"),
+        (b"c", "BEFORE"),
+        (b"l", "STUCK FOR"),
+        (b"p", "OUT B/S"),
+    ] {
         terminal.press(key);
         terminal.shows(words).await;
     }
