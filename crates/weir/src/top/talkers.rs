@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{BESIDE_ROWS, Room, columns, draw, words};
-use crate::admin::{moment, number};
+use crate::admin::{number, seconds_since};
 use crate::tables::{bytes, count, cut, time};
 
 pub(super) fn json(counted: &Value) -> Value {
@@ -16,14 +15,13 @@ pub(super) fn json(counted: &Value) -> Value {
 /// As many as there is room for, the most bytes first. They were counted since the first question.
 pub(super) fn text(out: &mut Vec<u8>, counted: &Value, room: Room) -> io::Result<()> {
     let rows = rows(counted);
-    let ago = moment(&counted["since"]).map(|since| Timestamp::now().duration_since(since).as_secs());
-    let ago = ago.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
     let left_out = match number(&counted["left_out"]) {
         0 => String::new(),
         left_out => format!("; {} more are of talkers that are not listed", count(left_out, "item")),
     };
     let talkers = count(rows.len(), "talker");
-    let head = format!("{talkers} since the first question, {} ago{left_out}", time(ago));
+    let ago = time(seconds_since(&counted["since"]));
+    let head = format!("{talkers} since the first question, {ago} ago{left_out}");
     writeln!(out, "{}", cut(head, columns(room)))?;
     let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
     let rows: Vec<_> = rows.iter().map(row).collect();
@@ -53,6 +51,8 @@ fn row(of: &Value) -> [String; 7] {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
