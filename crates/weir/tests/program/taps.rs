@@ -557,6 +557,13 @@ async fn who_sends_most_and_what_runs() {
         (&newest["what"], &newest["changed"], &newest["revision"]),
         (&json!("changed"), &json!([]), &Value::Null)
     );
+    let (code, lines, _) = told(port, &["why", "--configuration"]).await;
+    assert!(code == Some(0) && lines.contains(", by sighup\n  no pipeline differs\n3: changed at "), "{lines}");
+    assert!(lines.contains("\n  changed traces/shop\n2: refused at ") && lines.contains(", by start\n"), "{lines}");
+    let (_, history, _) = told(port, &["why", "--configuration", "--format", "json"]).await;
+    let history: Value = serde_json::from_str(&history).unwrap();
+    assert_eq!((history[0]["number"].as_u64(), &history[3]["added"]), (Some(4), &json!(["traces/shop"])), "{history}");
+    assert_eq!(told(port, &["why", "--format", "json"]).await.0, Some(2), "of configurations alone");
 }
 
 #[tokio::test]
