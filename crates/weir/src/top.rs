@@ -37,6 +37,7 @@ Examples:
   weir top --changes                         what the self monitor said, the newest first
   weir top --logs                            how far container logs are read, and what is stuck or lost
   weir top --once --format json | jq '.[] | select(.lost > 0)'
+  weir top --once --memory --format json | jq '.[0].admission.fits_bytes'     the largest request that fits now
 
 In a terminal, the keys p, d, m, t, c and l switch between pipelines, destinations, memory, talkers, changes and logs; q
 ends.
