@@ -185,6 +185,12 @@ pub(crate) fn moment(of: &Value) -> Option<Timestamp> {
     of.as_str()?.parse().ok()
 }
 
+/// Whole seconds since a time on a page; 0 if it is none.
+pub(crate) fn seconds_since(of: &Value) -> u64 {
+    let passed = moment(of).map(|at| Timestamp::now().duration_since(at).as_secs());
+    passed.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default()
+}
+
 /// All of what a page counts by reason.
 pub(crate) fn sum(of: &Value) -> u64 {
     of.as_object().into_iter().flat_map(|reasons| reasons.values()).map(number).sum()

@@ -111,11 +111,11 @@ pub(crate) enum Command {
     Logs(crate::logs::LogsArgs),
     /// Show the scrape targets of a running process, and why any of them fail
     Targets(crate::targets::TargetsArgs),
-    /// Show what a running process does, again and again: pipelines with their rates, destinations, memory, talkers
+    /// Show what a running process does, again and again: pipelines with their rates, destinations, memory, talkers, changes, logs
     Top(crate::top::TopArgs),
     /// Show what passes a pipeline of a running process, live
     Tap(crate::tap::TapArgs),
-    /// Explain where the items of a pipeline went, or follow one item
+    /// Explain where the items of a pipeline went, follow one item, or tell what became of configurations
     Why(crate::why::WhyArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),

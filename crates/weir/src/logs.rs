@@ -24,7 +24,7 @@ Examples:
 DATA_DIR is the directory given to `weir run --data-dir`. This command only reads files, and works while a gateway runs.
 A container without a checkpoint is new, or no pipeline wants it. Nobody can tell which from the files, so the first line
 of the table has the output of such containers apart; in the JSON, they have `known: false`.
-/logs on the admin port of the gateway also shows losses, rotations, and what a container waits for.";
+/logs on the admin port of the gateway also shows losses, rotations, and what a container waits for; `weir top --logs` asks it.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

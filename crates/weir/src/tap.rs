@@ -1,5 +1,7 @@
 //! `weir tap`: what passes a pipeline, live.
 
+mod attributes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -25,6 +27,7 @@ Examples:
   weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
   weir tap logs/all --recent                               some of what passed, or was lost, before anybody looked
+  weir tap logs/all --attributes                           what attributes these have, how many values, and how many bytes
   weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
 
 Each line says when the item passed, what has become of it so far, and what it is; a terminal shows as much of it as it is
@@ -47,6 +50,9 @@ pub(crate) struct TapArgs {
     /// Show recent items, and end: a few that passed, that rules removed, or that were lost before anybody looked
     #[arg(long, conflicts_with_all = ["edge", "text", "condition", "rate", "duration"])]
     recent: bool,
+    /// Show the attributes of recent items, and end: how many items have each, how many values, and what it takes
+    #[arg(long, conflicts_with_all = ["recent", "edge", "text", "condition", "rate", "duration", "n", "full", "no_redact"])]
+    attributes: bool,
     /// Where to look
     #[arg(long, value_enum, default_value_t = EdgeName::In, value_name = "EDGE")]
     edge: EdgeName,
@@ -78,9 +84,9 @@ pub(crate) struct TapArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One line for each
+    /// One line for each; attributes as a table
     Text,
-    /// Each as an OTLP/JSON request on a line, for `weir try`
+    /// Each as an OTLP/JSON request on a line, for `weir try`; attributes as one JSON document
     Json,
 }
 
@@ -105,7 +111,13 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     if args.duration > LONGEST {
         bail!("a tap ends after 15 minutes at most: use --duration 15m or less");
     }
+    if args.pipeline == "*" && (args.recent || args.attributes) {
+        bail!("recent items are those of one pipeline: name it, as traces/NAME");
+    }
     let admin = args.admin.admin()?;
+    if args.attributes {
+        return attributes::show(&admin, &args.pipeline, args.format);
+    }
     if args.recent {
         return recent(&admin, args);
     }
@@ -136,9 +148,6 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
 
 /// Shows the recent items of a pipeline, the oldest first.
 fn recent(admin: &Admin, args: &TapArgs) -> anyhow::Result<ExitCode> {
-    if args.pipeline == "*" {
-        bail!("recent items are those of one pipeline: name it, as traces/NAME");
-    }
     let redact = if args.no_redact { "&redact=false" } else { "" };
     let page = admin.get(&format!("/api/recent?pipeline={}{redact}", args.pipeline))?;
     let of = |list: &str| page[list].as_array().cloned().unwrap_or_default();

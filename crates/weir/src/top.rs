@@ -1,8 +1,10 @@
-//! `weir top`: what a running process does, again and again: its pipelines with their rates, where they send, its memory, or
-//! who sends most.
+//! `weir top`: what a running process does, again and again: its pipelines with their rates, where they send, its memory, who
+//! sends most, what changed, or how container logs are read.
 
+mod changes;
 mod destinations;
 mod keys;
+mod logs;
 mod memory;
 mod pipelines;
 mod talkers;
@@ -24,18 +26,21 @@ use crate::signals::Signals;
 use crate::tables::{bytes, cut, legible, legible_json, table, time, whole_seconds};
 use keys::Keys;
 use pipelines::{Line, Sums};
-use talkers::Talkers;
 
 const EXAMPLES: &str = "\
 Examples:
   weir top                                   the process on this machine, until q or Ctrl-C
   weir top --once                            one table, for scripts and bug reports
   weir top --destinations                    how each backend stands, how soon it answers, and with which codes
-  weir top --memory                          who holds which part of the memory, and what each pipeline holds
+  weir top --memory                          whether a request would be taken now, and who holds which part of the memory
   weir top --talkers                         which pods send most, and how large their items are
+  weir top --changes                         what the self monitor said, the newest first
+  weir top --logs                            how far container logs are read, and what is stuck or lost
   weir top --once --format json | jq '.[] | select(.lost > 0)'
+  weir top --once --memory --format json | jq '.[0].admission.fits_bytes'     the largest request that fits now
 
-In a terminal, the keys p, d, m and t switch between pipelines, destinations, memory and talkers; q ends.
+In a terminal, the keys p, d, m, t, c and l switch between pipelines, destinations, memory, talkers, changes and logs; q
+ends.
 
 IN and OUT are items a second that were accepted and delivered, FILTERED those that rules removed, LOST all that were
 dropped or rejected since the start, and PENDING what is owed to the backend. Whatever is not well stands first, and what
@@ -45,10 +50,19 @@ With --destinations, TAKEN is how long ago the backend took a request, AT ONCE h
 many may be, and HALF IN and 99% IN are how soon it answered in the last 30 to 60 seconds. ANSWERS are all requests since
 the start by the code of their answer.
 
-With --memory, parts without a figure IN USE are limited by number: there can be no more of these than have room.
+With --memory, the numbers above the table add up to all of it: what is set aside for other things than telemetry, what
+telemetry uses, and what is free for requests. Parts without a figure IN USE are limited by number: there can be no more of
+these than have room.
 
 With --talkers, ITEMS and BYTES are those since the first question, and BYTES/ITEM is the size of an average item with its
-part of the resource.";
+part of the resource.
+
+With --changes, BEFORE is the state that a pipeline was in, and STATE the one that it went to. The process remembers the last
+100 changes since its start.
+
+With --logs, BEHIND is what is neither delivered nor in the journal yet, BEHIND FOR the age of the oldest of that, REMOVED, HELD
+the size of files that are gone from their directory and not read to their end, and LOST what could not be read. What is stuck
+stands first.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -61,12 +75,18 @@ pub(crate) struct TopArgs {
     /// Show where data goes instead: how each backend stands, how soon it answered lately, and its answers by code
     #[arg(long, group = "view")]
     destinations: bool,
-    /// Show who holds the memory instead: the parts of the budget, and what each pipeline holds
+    /// Show who holds the memory instead: what is free for requests, the parts of the budget, and what each pipeline holds
     #[arg(long, group = "view")]
     memory: bool,
     /// Show who sends most instead: items and bytes of each namespace, pod and service since the first question
     #[arg(long, group = "view")]
     talkers: bool,
+    /// Show what changed instead: what the self monitor said of pipelines, the newest first
+    #[arg(long, group = "view")]
+    changes: bool,
+    /// Show how container logs are read instead: how far that is behind, what is lost, and what stuck ones wait for
+    #[arg(long, group = "view")]
+    logs: bool,
     /// Print one table, over one interval, and end
     #[arg(long)]
     once: bool,
@@ -86,12 +106,14 @@ enum Format {
 impl TopArgs {
     /// What is shown at first.
     fn view(&self) -> View {
-        match (self.destinations, self.memory, self.talkers) {
-            (true, ..) => View::Destinations,
-            (_, true, _) => View::Memory,
-            (.., true) => View::Talkers,
-            (false, false, false) => View::Pipelines,
-        }
+        let views = [
+            (self.destinations, View::Destinations),
+            (self.memory, View::Memory),
+            (self.talkers, View::Talkers),
+            (self.changes, View::Changes),
+            (self.logs, View::Logs),
+        ];
+        views.into_iter().find(|(is_wanted, _)| *is_wanted).map_or(View::Pipelines, |(_, view)| view)
     }
 }
 
@@ -102,14 +124,30 @@ enum View {
     Destinations,
     Memory,
     Talkers,
+    Changes,
+    Logs,
+}
+
+impl View {
+    /// What it shows beside the pipelines; null if that is nothing.
+    fn ask(self, admin: &Admin) -> anyhow::Result<Value> {
+        match self {
+            Self::Pipelines | Self::Destinations | Self::Memory => Ok(Value::Null),
+            Self::Talkers => admin.get("/api/talkers"),
+            Self::Changes => admin.get("/health/changes"),
+            Self::Logs => admin.get("/logs"),
+        }
+    }
 }
 
 /// Each view with the key that leads to it, and its name.
-const VIEWS: [(u8, &str, View); 4] = [
+const VIEWS: [(u8, &str, View); 6] = [
     (b'p', "pipelines", View::Pipelines),
     (b'd', "destinations", View::Destinations),
     (b'm', "memory", View::Memory),
     (b't', "talkers", View::Talkers),
+    (b'c', "changes", View::Changes),
+    (b'l', "logs", View::Logs),
 ];
 
 /// Those that a key leads to. Talkers are none of them when they would be forgotten between two questions.
@@ -196,8 +234,8 @@ struct Look {
     page: Value,
     health: Value,
     sums: Sums,
-    /// They are counted while somebody asks for them.
-    talkers: Option<Talkers>,
+    /// What the view asked.
+    asked: Value,
 }
 
 /// What is asked, and shown of the answers.
@@ -212,43 +250,47 @@ struct Screen {
 
 impl Screen {
     fn look(&mut self) -> anyhow::Result<()> {
-        let talkers = if self.view == View::Talkers { Some(Talkers::ask(&self.admin)?) } else { None };
+        let asked = self.view.ask(&self.admin)?;
         let (page, health) = (now(&self.admin)?, self.admin.get("/health/pipelines")?);
         let sums = Sums::of(&page);
-        self.before = self.now.replace(Look { page, health, sums, talkers }).map(|look| look.sums);
+        self.before = self.now.replace(Look { page, health, sums, asked }).map(|look| look.sums);
         Ok(())
     }
 
     /// Shows the view of a key, as of the last look: rates are over whole intervals.
     fn turn(&mut self, key: u8, interval: Duration) -> anyhow::Result<()> {
         let Some((.., view)) = offered(interval).find(|(of, ..)| *of == key) else { return Ok(()) };
+        let asked = view.ask(&self.admin)?;
         self.view = view;
-        if let (View::Talkers, Some(now)) = (view, &mut self.now) {
-            now.talkers = Some(Talkers::ask(&self.admin)?);
+        if let Some(now) = &mut self.now {
+            now.asked = asked;
         }
         Ok(())
     }
 
     fn show(&self, room: Room) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let Some(Look { page, health, sums, talkers }) = &self.now else { return Ok(out) };
+        let Some(Look { page, health, sums, asked }) = &self.now else { return Ok(out) };
         let lines = || pipelines::lines(page, health, self.before.as_ref().unwrap_or(sums), sums);
         if self.format == Format::Json {
             let json: Value = match self.view {
                 View::Pipelines => lines().iter().map(Line::as_json).collect(),
                 View::Destinations => destinations::json(page),
                 View::Memory => memory::json(page),
-                View::Talkers => talkers.iter().flat_map(Talkers::json).collect(),
+                View::Talkers => talkers::json(asked),
+                View::Changes => changes::json(asked),
+                View::Logs => logs::json(asked),
             };
             writeln!(out, "{}", legible_json(&json.to_string()))?;
             return Ok(out);
         }
-        match (self.view, talkers) {
-            (View::Pipelines, _) => pipelines::text(&mut out, page, &lines(), room)?,
-            (View::Destinations, _) => destinations::text(&mut out, page, room)?,
-            (View::Memory, _) => memory::text(&mut out, page, room)?,
-            (View::Talkers, Some(talkers)) => talkers.text(&mut out, room)?,
-            (View::Talkers, None) => {}
+        match self.view {
+            View::Pipelines => pipelines::text(&mut out, page, &lines(), room)?,
+            View::Destinations => destinations::text(&mut out, page, room)?,
+            View::Memory => memory::text(&mut out, page, room)?,
+            View::Talkers => talkers::text(&mut out, asked, room)?,
+            View::Changes => changes::text(&mut out, page, asked, room)?,
+            View::Logs => logs::text(&mut out, asked, room)?,
         }
         Ok(out)
     }

@@ -1,4 +1,6 @@
-//! `weir why`: where the items of a pipeline went, in sentences; or the way of a single item.
+//! `weir why`: where the items of a pipeline went, in sentences; the way of a single item; or what became of configurations.
+
+mod configuration;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -26,10 +28,15 @@ Examples:
   weir why traces/shop                       one of them
   weir why --item 4bf92f3577b34da6a3ce929d0e0e4736        the way of the spans of a trace that passes from now on
   weir why logs/all --item 'order 4711' -d 2m
+  weir why --configuration                   what became of the last configurations, the newest first
+  weir why --configuration --format json | jq -r '.[] | select(.what == \"refused\") | .error'
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
 what came in, and the difference is said. The way of an item can be told while it passes, so send it again; recent items, and
-samples of what was refused for good or given up, are looked through before.";
+samples of what was refused for good or given up, are looked through before.
+
+Of the last 50 configurations since its start, a process says when each came and by what: start, sighup, files_changed, daily,
+secret or saved; which pipelines it added, changed or removed; and why it was refused.";
 
 /// Where samples of what was lost are, and how it was.
 const LOST: [(&str, &str); 2] = [
@@ -51,11 +58,28 @@ pub(crate) struct WhyArgs {
     /// How long to look for items
     #[arg(short, long, default_value = "30s", value_parser = parse_positive_duration, value_name = "DURATION")]
     duration: Duration,
+    /// Show what became of the last configurations instead: what brought each, and what it did or why it is not used
+    #[arg(long, conflicts_with_all = ["pipeline", "item", "duration"])]
+    configuration: bool,
+    /// How configurations are shown
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT", requires = "configuration")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Lines for each
+    Text,
+    /// One JSON array
+    Json,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     let admin = args.admin.admin()?;
+    if args.configuration {
+        return configuration::show(&admin, args.format);
+    }
     match &args.item {
         Some(text) => find(args, &admin, text),
         None => explain(args, &admin),

@@ -1,4 +1,4 @@
-//! `weir top --memory`: who holds which part of the memory, and what each pipeline holds.
+//! `weir top --memory`: whether a request would be taken now, who holds which part, and what each pipeline holds.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::{BESIDE_ROWS, Room, columns, draw, heading, words};
 use crate::admin::number;
-use crate::tables::{bytes, count, cut};
+use crate::tables::{bytes, count, cut, legible};
 
 const HOLDS: [&str; 6] = ["pipeline", "in memory", "share", "on disk", "limit", "pending"];
+/// Lines of what a request finds.
+const ADMISSION_ROWS: usize = 2;
 /// Lines beside the rows of a second table: an empty line, and its head.
 const BESIDE_MORE_ROWS: usize = 2;
 
@@ -20,14 +22,17 @@ pub(super) fn json(page: &Value) -> Value {
             "backlog_bytes": of["backlog"]["bytes"], "backlog_limit_bytes": of["backlog"]["limit_bytes"],
             "pending": of["books"]["pending"]})
     };
-    parts(page).map(part).chain(most_first(page).into_iter().map(pipeline)).collect()
+    let admission = json!({"total_bytes": page["memory"]["total_bytes"], "admission": page["memory"]["admission"]});
+    let (parts, pipelines) = (parts(page).map(part), most_first(page).into_iter().map(pipeline));
+    [admission].into_iter().chain(parts).chain(pipelines).collect()
 }
 
-/// The parts, and as many pipelines as there is room for after them.
+/// What a request finds, the parts, and as many pipelines as there is room for after them.
 pub(super) fn text(out: &mut Vec<u8>, page: &Value, room: Room) -> io::Result<()> {
-    writeln!(out, "{}", cut(heading(page), columns(room)))?;
+    let [sum, request] = admission(&page["memory"]);
+    [heading(page), sum, request].into_iter().try_for_each(|line| writeln!(out, "{}", cut(line, columns(room))))?;
     let parts: Vec<_> = parts(page).map(part).collect();
-    let most = room.rows.saturating_sub(BESIDE_ROWS);
+    let most = room.rows.saturating_sub(BESIDE_ROWS + ADMISSION_ROWS);
     draw(out, ["part", "in use", "size"], &parts, most, columns(room))?;
     let pipelines: Vec<_> = most_first(page).into_iter().map(pipeline).collect();
     match most.saturating_sub(parts.len() + BESIDE_MORE_ROWS) {
@@ -35,6 +40,36 @@ pub(super) fn text(out: &mut Vec<u8>, page: &Value, room: Room) -> io::Result<()
         0 => writeln!(out, "and {}", count(pipelines.len(), "pipeline")),
         left => draw(out, HOLDS, &pipelines, left, columns(room)),
     }
+}
+
+/// All the memory, in numbers that add up, and what is free in it for a request that comes now.
+fn admission(memory: &Value) -> [String; ADMISSION_ROWS] {
+    let of = &memory["admission"];
+    let [set_aside, used, free] = ["set_aside_bytes", "used_bytes", "free_bytes"].map(|field| number(&of[field]));
+    let total = number(&memory["total_bytes"]);
+    let sum = format!("{set_aside} B set aside + {used} B used + {free} B free = {total} B");
+    let [fits, largest] = ["fits_bytes", "largest_bytes"].map(|field| bytes(number(&of[field])));
+    let request = match of["refused"].as_str() {
+        Some(reason) => format!("Even a small request would be refused: {}", why(reason)),
+        None => format!("A request of up to {fits} fits now; the largest that is taken at all is {largest}"),
+    };
+    let waiting = match number(&of["waiting"]) {
+        0 => String::new(),
+        waiting => format!("; waiting for room: {waiting}"),
+    };
+    [sum, request + &waiting]
+}
+
+/// What a reason means with which refusals are counted.
+fn why(reason: &str) -> String {
+    legible(match reason {
+        "draining" => "the process ends",
+        "no_memory" => "hardly any of the memory for telemetry is free",
+        "unsupported" => "there is no pipeline",
+        "pipelines_full" => "no pipeline may hold more",
+        "disk" => "the disk takes nothing, and every pipeline is behind",
+        other => other,
+    })
 }
 
 fn parts(page: &Value) -> impl Iterator<Item = &Value> {
@@ -91,15 +126,19 @@ mod tests {
             })
             .collect();
         json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1, "journal": null,
-            "memory": {"total_bytes": 4096, "parts": parts}, "pipelines": pipelines})
+            "memory": {"total_bytes": 4096, "parts": parts, "admission": {"set_aside_bytes": 2048, "used_bytes": 500,
+                "free_bytes": 1548, "fits_bytes": 512, "largest_bytes": 1024, "waiting": 0, "refused": null}},
+            "pipelines": pipelines})
     }
 
     #[test]
     fn parts_are_above_the_pipelines_that_hold_most() {
         let mut out = Vec::new();
-        text(&mut out, &page(1, 3), Room { rows: 10, columns: 80 }).unwrap();
+        text(&mut out, &page(1, 3), Room { rows: 12, columns: 80 }).unwrap();
         let expected = "\
 weir 1, up 3s, ready: 0 B of 4.0 KiB memory in use, 0 B on the disk, 1 clients
+2048 B set aside + 500 B used + 1548 B free = 4096 B
+A request of up to 512 B fits now; the largest that is taken at all is 1.0 KiB
 
 PART    IN USE     SIZE
 part 0       -  2.0 KiB
@@ -111,7 +150,18 @@ and 1 more
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let with_disk = json!({"pending_bytes": 10, "backlog": {"bytes": 4}});
-        assert_eq!((in_memory(&with_disk), json(&page(1, 3)).as_array().unwrap().len()), (6, 4));
+        assert_eq!((in_memory(&with_disk), json(&page(1, 3)).as_array().unwrap().len()), (6, 5));
+    }
+
+    #[test]
+    fn it_is_said_why_a_small_request_would_be_refused() {
+        let mut page = page(0, 0);
+        page["memory"]["admission"]["refused"] = json!("no_memory");
+        page["memory"]["admission"]["waiting"] = json!(7);
+        let [_, request] = admission(&page["memory"]);
+        let expected = "Even a small request would be refused: hardly any of the memory for telemetry is free; waiting for room: 7";
+        assert_eq!(request, expected);
+        assert_eq!(json(&page)[0]["admission"]["refused"], "no_memory");
     }
 
     /// Nothing scrolls out of a small terminal.

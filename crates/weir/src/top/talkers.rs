@@ -2,46 +2,34 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{BESIDE_ROWS, Room, columns, draw, words};
-use crate::admin::{Admin, moment, number};
+use crate::admin::{number, seconds_since};
 use crate::tables::{bytes, count, cut, time};
 
-/// What was counted since the first question.
-#[derive(Debug)]
-pub(super) struct Talkers(Value);
+pub(super) fn json(counted: &Value) -> Value {
+    rows(counted).iter().map(as_json).collect()
+}
 
-impl Talkers {
-    pub(super) fn ask(admin: &Admin) -> anyhow::Result<Self> {
-        Ok(Self(admin.get("/api/talkers")?))
-    }
+/// As many as there is room for, the most bytes first. They were counted since the first question.
+pub(super) fn text(out: &mut Vec<u8>, counted: &Value, room: Room) -> io::Result<()> {
+    let rows = rows(counted);
+    let left_out = match number(&counted["left_out"]) {
+        0 => String::new(),
+        left_out => format!("; {} more are of talkers that are not listed", count(left_out, "item")),
+    };
+    let talkers = count(rows.len(), "talker");
+    let ago = time(seconds_since(&counted["since"]));
+    let head = format!("{talkers} since the first question, {ago} ago{left_out}");
+    writeln!(out, "{}", cut(head, columns(room)))?;
+    let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    draw(out, head, &rows, room.rows.saturating_sub(BESIDE_ROWS), columns(room))
+}
 
-    pub(super) fn json(&self) -> impl Iterator<Item = Value> {
-        self.rows().iter().map(as_json)
-    }
-
-    /// As many as there is room for, the most bytes first.
-    pub(super) fn text(&self, out: &mut Vec<u8>, room: Room) -> io::Result<()> {
-        let rows = self.rows();
-        let ago = moment(&self.0["since"]).map(|since| Timestamp::now().duration_since(since).as_secs());
-        let ago = ago.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
-        let left_out = match number(&self.0["left_out"]) {
-            0 => String::new(),
-            left_out => format!("; {} more are of talkers that are not listed", count(left_out, "item")),
-        };
-        let talkers = count(rows.len(), "talker");
-        let head = format!("{talkers} since the first question, {} ago{left_out}", time(ago));
-        writeln!(out, "{}", cut(head, columns(room)))?;
-        let head = ["namespace", "pod", "service", "signal", "items", "bytes", "bytes/item"];
-        let rows: Vec<_> = rows.iter().map(row).collect();
-        draw(out, head, &rows, room.rows.saturating_sub(BESIDE_ROWS), columns(room))
-    }
-
-    fn rows(&self) -> &[Value] {
-        self.0["talkers"].as_array().map_or(&[], Vec::as_slice)
-    }
+fn rows(counted: &Value) -> &[Value] {
+    counted["talkers"].as_array().map_or(&[], Vec::as_slice)
 }
 
 fn average(of: &Value) -> u64 {
@@ -63,6 +51,8 @@ fn row(of: &Value) -> [String; 7] {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -73,7 +63,7 @@ mod tests {
         };
         let page = json!({"since": Timestamp::now().to_string(), "left_out": 7, "talkers": (0..30).map(talker).collect::<Vec<_>>()});
         let mut out = Vec::new();
-        Talkers(page).text(&mut out, Room { rows: 8, columns: 80 }).unwrap();
+        text(&mut out, &page, Room { rows: 8, columns: 80 }).unwrap();
         let expected = "\
 30 talkers since the first question, 0s ago; 7 items more are of talkers that a…
 

@@ -21,6 +21,7 @@ use weir_testkit::signals::{resources, text};
 use weir_testkit::sink::{faults, sink};
 use weir_testkit::{eventually, http, in_time};
 
+use crate::destinations::top;
 use crate::process::{Weir, command};
 
 /// A LogPipeline for what containers print.
@@ -278,6 +279,12 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     let shown = page().await;
     assert_eq!((&shown[0]["pod"], &shown[0]["bytes_behind"]), (&"cart".into(), &0.into()), "{shown}");
     assert_eq!(http::get(weir.metrics, "/logs").await.status, 404, "not where everybody looks");
+    let (code, text) = top(&weir, &["--logs"]).await;
+    assert!(code == Some(0) && text.starts_with("1 container, 0 B not safe yet, 0 stuck\n"), "{text}");
+    assert!(text.contains("shop/cart/app"), "{text}");
+    let (_, rows) = top(&weir, &["--logs", "--format", "json"]).await;
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    assert_eq!(rows[0]["read"], shown[0]["read"], "{rows}");
     eventually("its position is saved", async || {
         let output = status(dir.path(), pods.path(), &["--format", "json"]).await;
         let shown: Value = serde_json::from_slice(&output.stdout).unwrap();

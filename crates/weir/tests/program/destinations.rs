@@ -38,7 +38,7 @@ async fn shown(weir: &Weir, name: &str) -> Value {
 }
 
 /// `weir top`, once: its exit code, and what it printed.
-async fn top(weir: &Weir, arguments: &[&str]) -> (Option<i32>, String) {
+pub(crate) async fn top(weir: &Weir, arguments: &[&str]) -> (Option<i32>, String) {
     let url = format!("http://{}", admin(weir));
     let arguments = [&["top", "--once", "--interval", "10ms", "--url", &url][..], arguments].concat();
     let output = in_time("the command", command(&arguments).output()).await.unwrap();
@@ -78,9 +78,18 @@ async fn the_same_is_in_a_terminal(weir: &Weir) {
     assert!(answered["p50_lately_seconds"].as_f64() <= answered["p99_lately_seconds"].as_f64(), "{rows}");
 
     let (code, text) = top(weir, &["--memory"]).await;
-    assert!(code == Some(0) && text.contains("payloads") && text.contains("traces/gone"), "{text}");
+    assert!(
+        code == Some(0) && text.contains("payloads") && text.contains("fits now") && text.contains("traces/gone"),
+        "{text}"
+    );
     let (_, rows) = top(weir, &["--memory", "--format", "json"]).await;
     let rows: Value = serde_json::from_str(&rows).unwrap();
+    let admission = &rows[0]["admission"];
+    let parts = ["set_aside_bytes", "used_bytes", "free_bytes"].map(|field| admission[field].as_u64().unwrap());
+    assert_eq!(
+        (parts.iter().sum::<u64>(), &admission["refused"]),
+        (rows[0]["total_bytes"].as_u64().unwrap(), &Value::Null)
+    );
     let of = |field: &str, name: &str| rows.as_array().unwrap().iter().find(|row| row[field] == name).unwrap().clone();
     assert!(
         of("part", "payloads")["bytes"].as_u64() > of("pipeline", "traces/gone")["memory_bytes"].as_u64(),
@@ -150,7 +159,14 @@ async fn keys_switch_between_views_and_leave_the_terminal_as_it_was() {
     drop(top);
     terminal.shows("OUT B/S").await;
     terminal.shows("q ends").await;
-    for (key, words) in [(b"d", "99% IN"), (b"m", "IN USE"), (b"t", "BYTES/ITEM"), (b"p", "OUT B/S")] {
+    for (key, words) in [
+        (b"d", "99% IN"),
+        (b"m", "IN USE"),
+        (b"t", "BYTES/ITEM"),
+        (b"c", "BEFORE"),
+        (b"l", "STUCK FOR"),
+        (b"p", "OUT B/S"),
+    ] {
         terminal.press(key);
         terminal.shows(words).await;
     }

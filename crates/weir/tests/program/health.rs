@@ -23,12 +23,17 @@ use weir_testkit::signals::numbered;
 use weir_testkit::sink::{faults, sink};
 use weir_testkit::{eventually, payload};
 
+use crate::destinations::top;
 use crate::fluent_bit::{Node, pod};
 use crate::process::Weir;
 use crate::scraping::{Target, every, scraping};
 
-static LOOKS: LazyLock<[&str; 2]> =
-    LazyLock::new(|| ["--look-every", std::env::var("LOOK_EVERY").map_or("500ms", |every| every.leak())]);
+static LOOKS: LazyLock<[&str; 2]> = LazyLock::new(looks);
+
+#[expect(clippy::disallowed_methods, reason = "whoever measures says how often")]
+fn looks() -> [&'static str; 2] {
+    ["--look-every", std::env::var("LOOK_EVERY").map_or("500ms", |every| every.leak())]
+}
 /// Items in a request, and the pause after each.
 const ITEMS: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -151,6 +156,9 @@ async fn refuses_some(signal: Signal, weir: &Weir, sink: &Sink) -> Value {
     let states: Vec<_> = changes.iter().map(|change| [change["before"].clone(), change["state"].clone()]).collect();
     assert_eq!(json!(states), json!([["healthy", "some_dropped"], ["some_dropped", "healthy"]]));
     assert!(changes[0]["message"].as_str().unwrap().contains("refuses") && changes[1].get("message").is_none());
+    let (code, rows) = top(weir, &["--changes", "--format", "json"]).await;
+    let rows: Vec<Value> = serde_json::from_str(&rows).unwrap();
+    assert_eq!((code, rows), (Some(0), changes.into_iter().rev().collect::<Vec<_>>()), "the newest first");
     said
 }
 

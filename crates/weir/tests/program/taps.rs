@@ -400,6 +400,16 @@ async fn rules_are_tried_on_recent_items_and_nobody_sees_them_unnoticed() {
     let service = attributes["attributes"].as_array().unwrap().iter().find(|of| of["key"] == "service.name").unwrap();
     let of = (&service["of"], &service["items"], &service["values"]);
     assert_eq!(of, (&json!("resource"), &json!(4), &json!(1)), "{attributes}");
+    let (code, table, _) = told(port, &["tap", "traces/shop", "--attributes"]).await;
+    assert!(code == Some(0) && table.starts_with("4 recent items, the oldest "), "{table}");
+    let line: Vec<_> =
+        table.lines().find(|line| line.starts_with("service.name ")).unwrap().split_whitespace().collect();
+    assert_eq!(line[1..4], ["resource", "4", "1"], "{table}");
+    let (_, document, _) = told(port, &["tap", "traces/shop", "--attributes", "--format", "json"]).await;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((&document["items"], &document["bytes"]), (&attributes["items"], &attributes["bytes"]));
+    assert_eq!(told(port, &["tap", "*", "--attributes"]).await.0, Some(1), "of one pipeline");
+    assert_eq!(told(port, &["tap", "traces/shop", "--attributes", "--recent"]).await.0, Some(2), "one of them");
 }
 
 /// What looks like a secret is hidden in recent items, too.
@@ -547,6 +557,13 @@ async fn who_sends_most_and_what_runs() {
         (&newest["what"], &newest["changed"], &newest["revision"]),
         (&json!("changed"), &json!([]), &Value::Null)
     );
+    let (code, lines, _) = told(port, &["why", "--configuration"]).await;
+    assert!(code == Some(0) && lines.contains(", by sighup\n  no pipeline differs\n3: changed at "), "{lines}");
+    assert!(lines.contains("\n  changed traces/shop\n2: refused at ") && lines.contains(", by start\n"), "{lines}");
+    let (_, history, _) = told(port, &["why", "--configuration", "--format", "json"]).await;
+    let history: Value = serde_json::from_str(&history).unwrap();
+    assert_eq!((history[0]["number"].as_u64(), &history[3]["added"]), (Some(4), &json!(["traces/shop"])), "{history}");
+    assert_eq!(told(port, &["why", "--format", "json"]).await.0, Some(2), "of configurations alone");
 }
 
 #[tokio::test]

@@ -1,0 +1,94 @@
+//! `weir why --configuration`: what became of the last configurations, and what brought each of them.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::Value;
+use weir_loadtest::output::printed;
+
+use super::Format;
+use crate::admin::{Admin, number};
+use crate::tables::{legible, legible_json};
+
+/// Shows them, the newest first.
+pub(super) fn show(admin: &Admin, format: Format) -> anyhow::Result<ExitCode> {
+    let page = admin.get("/api/configuration")?;
+    let missing = "/api/configuration shows no history: is it the admin port of weir?";
+    let history = page["history"].as_array().context(missing)?;
+    let mut out = io::stdout().lock();
+    printed(match format {
+        Format::Text => text(&mut out, history),
+        Format::Json => writeln!(out, "{}", legible_json(&page["history"].to_string())),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(out: &mut impl Write, history: &[Value]) -> io::Result<()> {
+    history.iter().try_for_each(|of| tell(out, of))?;
+    match history.last().map_or(0, |oldest| number(&oldest["number"])) {
+        0 | 1 => Ok(()),
+        oldest => writeln!(out, "What was before number {oldest} is not remembered."),
+    }
+}
+
+fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
+    let [at, what, by] = ["at", "what", "by"].map(|field| legible(of[field].as_str().unwrap_or("-")));
+    writeln!(out, "{}: {what} at {at}, by {by}{}", number(&of["number"]), version(of))?;
+    let lists = ["added", "changed", "removed"].map(|field| (field, names(&of[field])));
+    let mut differs = lists.iter().filter(|(_, names)| !names.is_empty()).peekable();
+    if what == "changed" && differs.peek().is_none() {
+        writeln!(out, "  no pipeline differs")?;
+    }
+    differs.try_for_each(|(field, names)| writeln!(out, "  {field} {names}"))?;
+    let mut error = of["error"].as_str().unwrap_or_default().lines();
+    error.try_for_each(|line| writeln!(out, "  {}", legible(line)))
+}
+
+fn names(of: &Value) -> String {
+    let names: Vec<_> = of.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    legible(&names.join(", "))
+}
+
+/// Which state of the operator's Secret it was, as far as that is known.
+fn version(of: &Value) -> String {
+    let names = [("revision", "revision"), ("resource_version", "resourceVersion")];
+    let known = names.iter().filter_map(|(field, name)| Some(format!("{name} {}", of[*field].as_str()?)));
+    let known = known.collect::<Vec<_>>().join(", ");
+    if known.is_empty() { known } else { format!(" ({})", legible(&known)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_says_what_brought_it_and_what_it_did() {
+        let at = "2026-11-29T10:00:00.000Z";
+        let event = |number: u64, what: &str, by: &str, changed: Value, error: Value| {
+            json!({"number": number, "at": at, "what": what, "by": by, "revision": null, "resource_version": null,
+                "added": [], "changed": changed, "removed": [], "error": error})
+        };
+        let mut secret = event(3, "changed", "secret", json!(["traces/a", "logs/b"]), Value::Null);
+        (secret["revision"], secret["resource_version"]) = (json!("7"), json!("1234"));
+        secret["removed"] = json!(["logs/c"]);
+        let refused = event(5, "refused", "files_changed", json!([]), json!("a.yaml: two\u{1b} mistakes\nb.yaml: one"));
+        let same = event(4, "changed", "sighup", json!([]), Value::Null);
+        let mut out = Vec::new();
+        text(&mut out, &[refused, same, secret]).unwrap();
+        let expected = "\
+5: refused at 2026-11-29T10:00:00.000Z, by files_changed
+  a.yaml: two  mistakes
+  b.yaml: one
+4: changed at 2026-11-29T10:00:00.000Z, by sighup
+  no pipeline differs
+3: changed at 2026-11-29T10:00:00.000Z, by secret (revision 7, resourceVersion 1234)
+  changed traces/a, logs/b
+  removed logs/c
+What was before number 3 is not remembered.
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
