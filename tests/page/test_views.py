@@ -15,7 +15,7 @@ from harness.http_backend import HttpBackend
 from harness.pages import Target, text
 from harness.process import Lab
 from harness.weir import pipeline
-from scenes import FILTER, Scene, Sick, Traffic, scraping, send_spans, shop, span
+from scenes import FILTER, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span
 
 ROWS = "#pipelines .list:not(#changes) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
@@ -151,6 +151,47 @@ def test_losses_stand_with_their_pipeline(page: Page, sick: Scene) -> None:
     page.wait_text("#pipelines tr.below[data-under='logs/shop']", "Rejected: ")
     page.click("#troubled")
     assert "logs/shop" in keys(page)
+
+
+def test_red_is_what_has_come_to_a_stop(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    sink = Sick(lab, binary)
+    documents = [shop(NOWHERE), pipeline("logs", "shop", f"http://{sink.grpc}")]
+    scene = Scene(lab, binary, sink=sink, documents=documents)
+    sink.refuse("400:50")
+    send_spans(scene.weir, *(span("ab" * 16, "/orders", number) for number in range(1, 5)))
+    page.open(scene.weir.admin)
+    lost, stands = "#pipelines tr[data-key='logs/shop'] td:nth-child(9)", "#pipelines tr[data-key='traces/shop'] th .dot"
+    has = lambda css, kind: kind in page.one(css).get_attribute("class").split()
+
+    def is_losing() -> bool:
+        send_log(scene.weir, "a record that may be refused")
+        return re.search(r"^[1-9][\d,]*\n0?\.?[\d,]*[1-9][\d.,]* /s now$", page.text(lost)) is not None
+
+    page.wait(is_losing, "losses a second", 60)
+    assert has(lost, "warn"), "some are lost, and others are delivered"
+    page.wait(lambda: has(stands, "bad"), "nothing is delivered", 60)
+    assert has("#summary", "bad")
+    page.picture(pictures / "stopped.png")
+    scene.weir.stop()
+
+
+# Without waiting for it: what the page makes of a loss that was so many seconds ago.
+PAST = """
+    import { lossKind, state } from "/state.js";
+    const kept = state.losses;
+    window.kinds = [10, 400].map((ago) => {
+      state.losses = [{ pipeline: "traces/shop", way: "dropped", last_at: new Date(Date.parse(state.now.at) - 1000 * ago).toISOString() }];
+      return lossKind("traces/shop");
+    });
+    state.losses = kept;
+"""
+
+
+def test_losses_that_are_over_have_no_colour(page: Page, idle: Scene) -> None:
+    page.open(idle.weir.admin)
+    page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
+    page.driver.execute_script("const at = document.createElement('script'); at.type = 'module'; at.textContent = arguments[0]; document.head.append(at)", PAST)
+    assert page.wait(lambda: page.driver.execute_script("return window.kinds"), "the colours") == ["warn", None]
 
 
 def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:

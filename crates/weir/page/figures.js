@@ -1,7 +1,7 @@
 // Views that are figures only: the books, and the budget of memory with the disk.
 
 import { $, amount, bytes, duration, element, facts, faint, settle } from "./dom.js";
-import { reasons, state, sum } from "./state.js";
+import { lossKind, reasons, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 let booksTable;
@@ -25,6 +25,7 @@ const PARTS = {
 };
 
 const items = (head, of, kind) => ({ head, number: true, of, cell: (row) => amount(of(row)), kind });
+const kindOf = (way) => (row) => lossKind(row.pipeline, (loss) => loss.way === way);
 const isOff = ({ books }) => books.difference !== 0 || books.mismatches !== 0;
 
 export const books = {
@@ -37,8 +38,8 @@ export const books = {
       items("Recovered", (row) => row.books.recovered),
       items("Delivered", (row) => row.books.delivered),
       items("Filtered", (row) => sum(row.books.filtered)),
-      items("Dropped", (row) => sum(row.books.dropped), (row) => sum(row.books.dropped) && "bad"),
-      items("Rejected", (row) => sum(row.books.rejected), (row) => sum(row.books.rejected) && "bad"),
+      items("Dropped", (row) => sum(row.books.dropped), kindOf("dropped")),
+      items("Rejected", (row) => sum(row.books.rejected), kindOf("rejected")),
       items("Pending", (row) => row.books.pending),
       items("Difference", (row) => row.books.difference, (row) => (isOff(row) ? "bad" : "well")),
     ];

@@ -132,15 +132,12 @@ function mark() {
   return [drawn("line", { x1: x, x2: x, y1: TOP, y2: FLOOR }), dot("waits", shown.area(point[WAITED])), ...kinds.map((kind, column) => dot(kind, shown.y(point[column] / state.step)))];
 }
 
-// Few items a second are no zero.
-const perSecond = (n) => (n > 0 && n < 0.1 ? n.toFixed(3) : rate(n));
-
 function values(index) {
   const point = shown.points[index];
   const time = (at) => clock(at * 1000).slice(0, 8);
   const until = timeOf(index);
   const when = state.step > 1 ? `${time(until - state.step)} to ${time(until)}` : time(until);
-  return `${when}: ${perSecond(point[CAME] / state.step)} items/s came, ${perSecond(point[WENT] / state.step)} items/s went, ${amount(point[LOST])} items were lost, ${amount(point[WAITED])} items waited`;
+  return `${when}: ${rate(point[CAME] / state.step)} items/s came, ${rate(point[WENT] / state.step)} items/s went, ${amount(point[LOST])} items were lost, ${amount(point[WAITED])} items waited`;
 }
 
 function reading() {

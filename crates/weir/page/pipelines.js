@@ -3,7 +3,7 @@
 import { ask } from "./ask.js";
 import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
 import { follow, hour, spark } from "./hour.js";
-import { byteRates, from, lastWords, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
+import { backendKind, byteRates, from, lastWords, lossKind, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state, troubleKind } from "./state.js";
 import { Table } from "./table.js";
 
 let table;
@@ -58,12 +58,11 @@ const CHANGES = [
   { head: "When", of: (change) => change.at },
   { head: "Pipeline", of: (change) => change.pipeline },
   { head: "Was", of: (change) => words(change.before) },
-  { head: "Is", of: (change) => words(change.state), kind: (change) => (change.state === "healthy" ? "well" : "bad") },
+  { head: "Is", of: (change) => words(change.state), kind: (change) => troubleKind(change.state) },
   { head: "What was said", of: (change) => change.message || "", words: true },
 ];
 
 const gone = (line) => lost(line.books);
-const backendKind = (line) => (line.backend.state === "ok" ? null : "bad");
 
 const COLUMNS = [
   {
@@ -74,7 +73,7 @@ const COLUMNS = [
   { head: "Rules", of: (line) => line.rules.length, cell: ruled },
   {
     head: "Backend", of: (line) => `${line.exporter} ${line.backend.state} ${lastWords(line)}`,
-    cell: (line) => [element("div", { class: "narrow" }, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
+    cell: (line) => [element("div", { class: "narrow" }, line.exporter), element("span", { class: line.backend.state === "ok" ? null : backendKind(line) }, line.backend.state)],
   },
   { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => withBytes(rates(line).in, byteRates(line).in) },
   { head: "Out /s", number: true, of: (line) => rates(line).out, cell: (line) => withBytes(rates(line).out, byteRates(line).out) },
@@ -83,7 +82,10 @@ const COLUMNS = [
     cell: (line) => [amount(line.books.pending), element("div", { class: "faint" }, bytes(line.pending_bytes))],
   },
   { head: "Oldest", number: true, of: (line) => line.oldest_seconds, cell: (line) => (line.books.pending ? duration(line.oldest_seconds) : "") },
-  { head: "Lost", number: true, of: gone, cell: (line) => amount(gone(line)), kind: (line) => gone(line) && "bad" },
+  {
+    head: "Lost", number: true, of: gone, kind: (line) => lossKind(line.pipeline),
+    cell: (line) => [amount(gone(line)), element("div", { class: "faint" }, gone(line) ? `${perSecond(rates(line).lost)} /s now` : "")],
+  },
   { head: "Last 5 minutes", of: () => "", cell: (line) => spark(pastOf(line.pipeline)) },
 ];
 
