@@ -362,6 +362,29 @@ def test_a_table_is_sorted_by_its_heads(page: Page, busy: Scene) -> None:
     assert page.one("#books th[aria-sort]").get_attribute("aria-sort") == "descending"
 
 
+# The numbers of a table, of its rows and of its last one, as they are at one moment.
+NUMBERS = """
+    const numbers = (row) => [...row.querySelectorAll("td")].map((cell) => Number(cell.textContent.replaceAll(",", "")));
+    return ["tbody", "tfoot"].map((part) => [...document.querySelectorAll(`${arguments[0]} ${part} tr`)].map(numbers));
+"""
+
+
+def test_books_have_a_total_of_the_process(page: Page, busy: Scene, pictures: Path) -> None:
+    page.open(busy.weir.admin, "books")
+    page.wait(lambda: page.text("#books tr[data-key='logs/shop'] td") not in ("", "0"), "the books")
+    rows, [total] = page.driver.execute_script(NUMBERS, "#books")
+    assert total == [sum(column) for column in zip(*rows, strict=True)]
+    assert total[0] > 0 and total[-1] == 0, f"the difference is last: {total}"
+    page.button("#books thead", "Pipeline")
+    page.write("#books input[type=search]", "logs/")
+    page.wait(lambda: len(page.all("#books tr[data-key]")) == 1, "one is found")
+    last = "#books tr:last-child"
+    assert page.texts(last)[-1].startswith("This process"), "it is last, and of all pipelines"
+    rows, [total] = page.driver.execute_script(NUMBERS, "#books")
+    assert total[0] > rows[0][0]
+    page.picture(pictures / "books.png")
+
+
 def test_everything_has_a_name_for_a_screen_reader(page: Page, busy: Scene) -> None:
     page.open(busy.weir.admin)
     page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")

@@ -43,7 +43,7 @@ export const books = {
       items("Pending", (row) => row.books.pending),
       items("Difference", (row) => row.books.difference, (row) => (isOff(row) ? "bad" : "well")),
     ];
-    booksTable = new Table({ caption: "Items of each pipeline since the start of the process", columns, key: (row) => row.pipeline });
+    booksTable = new Table({ caption: "Items of each pipeline since the start of the process", columns, key: (row) => row.pipeline, total: processOf });
     $("books").append(element("p"), booksTable.root, element("p", { class: "faint" }));
   },
   show() {
@@ -59,6 +59,14 @@ export const books = {
     booksTable.set(all);
   },
 };
+
+// The books of all pipelines together. Differences may cancel each other: so the total is right only if all are.
+function processOf(rows) {
+  const all = (of) => rows.reduce((total, row) => total + of(row.books), 0);
+  const each = Object.fromEntries(["accepted", "recovered", "delivered", "pending", "difference"].map((name) => [name, all((of) => of[name])]));
+  const byReason = Object.fromEntries(["filtered", "dropped", "rejected"].map((way) => [way, { all: all((of) => sum(of[way])) }]));
+  return { pipeline: "This process", books: { ...each, ...byReason, mismatches: rows.filter(isOff).length } };
+}
 
 const nameOf = (part) => part.holder.replaceAll("_", " ");
 
