@@ -228,6 +228,8 @@ def test_destinations_fit_a_small_screen(page: Page, sick: Scene, pictures: Path
     page.open(sick.weir.admin)
     page.go("destinations")
     page.wait_text("#destinations tr.below[data-under='traces/shop']", "Connection refused")
+    page.wait_text("#destinations tr[data-key='traces/shop']", "probed with one small request at a time")
+    assert "retries left" in page.text("#destinations tr[data-key='logs/shop']")
     heads = page.texts("#destinations thead th")
     assert heads.index("Waiting") == 2, heads
     wide = "const at = document.querySelector('#destinations .scroll'); return at.scrollWidth - at.clientWidth"

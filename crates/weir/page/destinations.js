@@ -1,7 +1,7 @@
 // Where data goes: how each backend answers, how soon, and what waits for it.
 
 import { $, amount, bytes, drawn, duration, element, faint, short } from "./dom.js";
-import { within } from "./pipelines.js";
+import { probing, retriesLeft, within } from "./pipelines.js";
 import { backendKind, lastWords, lossKind, quantile, reasons, secondsSince, secondsUntil, sickFirst, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
@@ -45,6 +45,7 @@ const COLUMNS = [
     cell: (line) => [
       element("span", { class: `dot ${backendKind(line)}` }, line.backend.state),
       under(`for ${duration(line.backend.lasts_seconds)}`),
+      under(probing(line), "narrow"),
       ...ends(line.backend),
     ],
   },
@@ -70,7 +71,7 @@ const COLUMNS = [
   },
   {
     head: "At once", number: true, of: (line) => line.in_flight,
-    cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, under(line.parked ? `${line.parked} parked` : "")],
+    cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, under(line.parked ? `${line.parked} parked` : ""), under(`${retriesLeft(line)} retries left`, "narrow")],
   },
   {
     head: "Answers take", of: ({ latency_lately: lately }) => (lately.requests ? quantile(lately, 0.99) : -1),

@@ -133,6 +133,7 @@ function detailFacts(line) {
     ["from", from(line)],
     ["backend", `${line.exporter}: ${backend.state} for ${duration(backend.lasts_seconds)}${words ? `; ${words}` : ""}`],
     ["requests", requests(line)],
+    ["retries", [`${retriesLeft(line)} of ${line.retry_budget.most} may be made at once`, probing(line)].filter(Boolean).join("; ")],
     ["answers", latency.requests ? `after ${duration(latency.sum_seconds / latency.requests)} on average, 99 of 100 within ${within(quantile(latency, 0.99))}` : ""],
     ["waiting", `${amount(books.pending)} items, ${bytes(line.pending_bytes)}${books.pending ? `, the oldest for ${duration(line.oldest_seconds)}` : ""}`],
     ["backlog", backlog ? `${bytes(backlog.bytes)} of ${bytes(backlog.limit_bytes)} on the disk; items are kept for ${duration(backlog.limit_seconds)}` : "in memory only"],
@@ -146,6 +147,13 @@ function requests(line) {
   const again = line.retries ? `, ${amount(line.retries)} tried again` : "";
   const parked = line.parked ? `, ${line.parked} wait for their next attempt` : "";
   return `${amount(line.latency.requests)}${again}, ${line.in_flight} of ${line.concurrency_limit} at once are unanswered${parked}`;
+}
+
+export const retriesLeft = (line) => amount(Math.floor(line.retry_budget.left));
+
+// What is sent to a backend that takes nothing.
+export function probing({ is_probing: is, next_probe_seconds: next }) {
+  return is ? `probed with one small request at a time, ${next > 0 ? `the next in ${duration(Math.ceil(next))}` : "now"}` : "";
 }
 
 export const within = (bound) => (bound === Infinity ? "more than 30 s" : duration(bound));
