@@ -17,7 +17,7 @@ from harness.process import Lab
 from harness.weir import pipeline
 from scenes import FILTER, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span
 
-ROWS = "#pipelines .list:not(#changes) tr[data-key]"
+ROWS = "#pipelines .list:not(#events) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -46,7 +46,7 @@ def test_the_hour_has_axes_and_tells_its_values(page: Page, busy: Scene, picture
     ticks = page.driver.execute_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", f"{plot} text")
     assert {"items/s", "waiting", "0"} <= set(ticks), ticks
     assert sum(bool(re.fullmatch(r"\d\d:\d\d", tick)) for tick in ticks) >= 2, ticks
-    values = r"\d\d:\d\d:\d\d: [\d.,]+ items/s came, [\d.,]+ items/s went, 0 items were lost, [\d,]+ items waited"
+    values = r"\d\d:\d\d:\d\d: [\d.,]+ items/s came, [\d.,]+ items/s went, 0 items were lost, [\d,]+ items waited(; .+)?"
     # The newest second is just before the axis at the right.
     page.point(plot, 0.918)
     page.wait(lambda: re.fullmatch(values, page.text("#hour-value")) and page.all(f"{plot} .mark circle"), "the values there")
@@ -135,8 +135,7 @@ def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: P
     page.click(words)
     page.wait_text("#detail", "traces/shop: nothing delivered")
     assert "Connection refused" in page.text("#detail")
-    changes = "#changes tbody tr:first-child"
-    page.wait(lambda: "traces/shop" in page.text(changes) and "healthy" in page.text(changes), "what changed is listed", 60)
+    page.wait(lambda: re.search(r"traces/shop\s+healthy → nothing delivered", page.text("#events tbody tr:first-child")), "what changed is listed", 60)
     page.picture(pictures / "sick-pipelines.png")
     traffic.close()
     scene.weir.stop()
@@ -144,6 +143,40 @@ def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: P
 
 def keys(page: Page) -> list[str]:
     return [row.get_attribute("data-key") for row in page.all(ROWS)]
+
+
+def test_what_happened_is_one_list_and_marked_in_the_hour(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    scene = Scene(lab, binary)
+    to = f"http://{scene.sink.grpc}"
+    newest = "#events tbody tr:first-child"
+    page.open(scene.weir.admin)
+    page.wait_text(newest, "started with a configuration (the start of the process)")
+    changed = shop(to)
+    changed["spec"]["filter"] = [{"conditions": ['span.name == "GET /cart"']}]
+    scene.weir.configure(changed, pipeline("logs", "shop", to))
+    page.wait_text("#events", "changed traces/shop")
+    assert "took up another configuration (a change of its files)" in page.text("#events")
+    marks = "#detail svg.hour .event"
+    page.click("#pipelines tr[data-key='logs/shop']")
+    page.wait(lambda: len(page.all(marks)) == 1, "nothing but the start is of this pipeline")
+    page.click("#pipelines tr[data-key='traces/shop']")
+    page.wait(lambda: len(page.all(marks)) == 2, "the start and the change")
+
+    def is_read() -> bool:
+        # The mark moves on with time.
+        page.point("#detail svg.hour", float(page.one(marks).get_attribute("x1")) / 760)
+        return "took up another configuration" in page.text("#hour-value")
+
+    page.wait(is_read, "the words of a mark")
+    page.picture(pictures / "events.png")
+    changed["spec"]["filter"] = [{"conditions": ["span.nam == 1"]}]
+    scene.weir.configure(changed, pipeline("logs", "shop", to))
+    page.wait_text(newest, "refused a configuration")
+    assert "span.nam" in page.text(newest)
+    page.open(scene.weir.metrics_address)
+    page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
+    page.wait_text("#events", "All has been well since the start of the process.")
+    scene.weir.stop()
 
 
 def test_losses_stand_with_their_pipeline(page: Page, sick: Scene) -> None:

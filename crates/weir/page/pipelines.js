@@ -1,24 +1,20 @@
 // Every pipeline as a line, from where its data comes to where it goes, and the last hour of the one that is chosen.
 
-import { ask } from "./ask.js";
 import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
+import { EVENTS, events, lookForEvents } from "./events.js";
 import { follow, hour, spark } from "./hour.js";
-import { backendKind, byteRates, from, lastWords, lossKind, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state, troubleKind } from "./state.js";
+import { backendKind, byteRates, from, lastWords, lossKind, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
 import { Table } from "./table.js";
 
 let table;
-let changesTable;
+let eventsTable;
 let goTo;
-// What began and ended, the oldest first.
-let changes = [];
 
 export const pipelines = {
   name: "pipelines",
   title: "Pipelines",
   every: 5000,
-  async look() {
-    changes = await ask("health/changes");
-  },
+  look: lookForEvents,
   begin(go) {
     goTo = go;
     table = new Table({
@@ -28,9 +24,9 @@ export const pipelines = {
     $("pipelines").querySelector(".list").replaceWith(table.root);
     table.root.querySelector(".bar").append($("troubled").closest("label"));
     $("pipelines").querySelector(":scope > .bar").remove();
-    changesTable = new Table({ isBeside: true, caption: "What changed, the newest first", columns: CHANGES, key: (change) => `${change.at} ${change.pipeline}`, none: "All has been well since the start of the process." });
-    changesTable.root.id = "changes";
-    $("pipelines").append(element("h2", {}, "What changed"), changesTable.root);
+    eventsTable = new Table({ isBeside: true, caption: "What happened, the newest first", columns: EVENTS, key: (event) => event.key, none: "All has been well since the start of the process." });
+    eventsTable.root.id = "events";
+    $("pipelines").append(element("h2", {}, "What happened"), eventsTable.root);
     follow($("detail"));
     $("troubled").addEventListener("input", () => this.show());
     $("detail").addEventListener("click", (event) => {
@@ -47,20 +43,10 @@ export const pipelines = {
   show() {
     const only = $("troubled").checked;
     table.set(sickFirst(state.now.pipelines).filter((line) => !only || standing(line).kind !== "well" || lost(line.books) > 0));
-    changesTable.set([...changes].reverse());
+    eventsTable.set(events());
     showDetail();
   },
 };
-
-const words = (of) => of.replaceAll("_", " ");
-
-const CHANGES = [
-  { head: "When", of: (change) => change.at },
-  { head: "Pipeline", of: (change) => change.pipeline },
-  { head: "Was", of: (change) => words(change.before) },
-  { head: "Is", of: (change) => words(change.state), kind: (change) => troubleKind(change.state) },
-  { head: "What was said", of: (change) => change.message || "", words: true },
-];
 
 const gone = (line) => lost(line.books);
 
