@@ -11,7 +11,7 @@ from scenes import Scene
 
 def test_the_port_of_the_metrics_says_where_samples_are(page: Page, idle: Scene) -> None:
     page.open(idle.weir.metrics_address)
-    page.wait(lambda: page.all("#pipelines .list:not(#changes) tr[data-key]"), "pipelines")
+    page.wait(lambda: page.all("#pipelines .list:not(#events) tr[data-key]"), "pipelines")
     for view in ("tap", "find", "rules", "talkers", "logs"):
         page.click(f"#tab-{view}")
         page.wait_text("#elsewhere", "kubectl port-forward")
@@ -32,7 +32,7 @@ def test_a_token_is_asked_for_and_kept_for_this_tab(page: Page, lab: Lab, binary
     page.wait(lambda: page.see("#token-wrong"), "the question again")
     page.write("#token-text", "a-token")
     page.press(Keys.ENTER)
-    page.wait(lambda: page.all("#pipelines .list:not(#changes) tr[data-key]"), "pipelines")
+    page.wait(lambda: page.all("#pipelines .list:not(#events) tr[data-key]"), "pipelines")
     page.open(scene.weir.admin, "tap")
     page.wait_text("#summary", "2 pipelines")
     assert not page.see("#token")

@@ -20,7 +20,7 @@ def test_fifty_pipelines_and_two_thousand_files(page: Page, lab: Lab, binary: Pa
     documents = list(many(f"http://{sink.grpc}", PIPELINES))
     scene = Scene(lab, binary, "--pod-logs", str(tmp_path / "pods"), sink=sink, documents=documents)
     page.open(scene.weir.admin)
-    page.wait(lambda: len(page.all("#pipelines .list:not(#changes) tr[data-key]")) == PIPELINES, "all pipelines")
+    page.wait(lambda: len(page.all("#pipelines .list:not(#events) tr[data-key]")) == PIPELINES, "all pipelines")
     paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
     figures = {"first paint ms": page.wait(lambda: page.driver.execute_script(paint), "a first paint")}
     page.go("logs")

@@ -1,6 +1,7 @@
 """A live tap, the way of one item, and rules that are tried on samples."""
 
 import json
+import re
 import secrets
 from pathlib import Path
 from threading import Thread
@@ -14,6 +15,7 @@ from harness.process import Lab
 from scenes import FILTER, Scene, send_log, send_spans, span
 
 LINES = "#tap-items > li"
+SAVED = re.compile(r"Against no rules at all, these save about \d+ % of the items and .* the bytes, now [\d.,]+ of [\d.,]+ items and \S+ \w+ of \S+ \w+ a second\.")
 MAY_BE_REFUSED = "a record that may be refused"
 
 
@@ -195,6 +197,7 @@ def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) ->
     page.button("#rules", "Preview")
     outcome = page.wait_text("#rules-result", "For Git")
     assert int(outcome.split(" samples", 1)[0].split()[-1]) > 0, f"items that passed before: {outcome}"
+    page.wait(lambda: SAVED.fullmatch(page.text("#rules-saved")), "what the rules save at the present rate")
     page.button("#rules-form", "Collect samples")
     page.wait(lambda: int(page.one("#rules-progress").get_attribute("value")) >= 10, "samples")
     page.write(conditions, 'span.name == "GET /cart"')

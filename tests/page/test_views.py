@@ -15,9 +15,9 @@ from harness.http_backend import HttpBackend
 from harness.pages import Target, text
 from harness.process import Lab
 from harness.weir import pipeline
-from scenes import FILTER, Scene, Sick, Traffic, scraping, send_spans, shop, span
+from scenes import FILTER, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span
 
-ROWS = "#pipelines .list:not(#changes) tr[data-key]"
+ROWS = "#pipelines .list:not(#events) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -46,7 +46,7 @@ def test_the_hour_has_axes_and_tells_its_values(page: Page, busy: Scene, picture
     ticks = page.driver.execute_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", f"{plot} text")
     assert {"items/s", "waiting", "0"} <= set(ticks), ticks
     assert sum(bool(re.fullmatch(r"\d\d:\d\d", tick)) for tick in ticks) >= 2, ticks
-    values = r"\d\d:\d\d:\d\d: [\d.,]+ items/s came, [\d.,]+ items/s went, 0 items were lost, [\d,]+ items waited"
+    values = r"\d\d:\d\d:\d\d: [\d.,]+ items/s came, [\d.,]+ items/s went, 0 items were lost, [\d,]+ items waited(; .+)?"
     # The newest second is just before the axis at the right.
     page.point(plot, 0.918)
     page.wait(lambda: re.fullmatch(values, page.text("#hour-value")) and page.all(f"{plot} .mark circle"), "the values there")
@@ -135,8 +135,7 @@ def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: P
     page.click(words)
     page.wait_text("#detail", "traces/shop: nothing delivered")
     assert "Connection refused" in page.text("#detail")
-    changes = "#changes tbody tr:first-child"
-    page.wait(lambda: "traces/shop" in page.text(changes) and "healthy" in page.text(changes), "what changed is listed", 60)
+    page.wait(lambda: re.search(r"traces/shop\s+healthy → nothing delivered", page.text("#events tbody tr:first-child")), "what changed is listed", 60)
     page.picture(pictures / "sick-pipelines.png")
     traffic.close()
     scene.weir.stop()
@@ -146,11 +145,86 @@ def keys(page: Page) -> list[str]:
     return [row.get_attribute("data-key") for row in page.all(ROWS)]
 
 
+def test_what_happened_is_one_list_and_marked_in_the_hour(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    scene = Scene(lab, binary)
+    to = f"http://{scene.sink.grpc}"
+    newest = "#events tbody tr:first-child"
+    page.open(scene.weir.admin)
+    page.wait_text(newest, "started with a configuration (the start of the process)")
+    changed = shop(to)
+    changed["spec"]["filter"] = [{"conditions": ['span.name == "GET /cart"']}]
+    scene.weir.configure(changed, pipeline("logs", "shop", to))
+    page.wait_text("#events", "changed traces/shop")
+    assert "took up another configuration (a change of its files)" in page.text("#events")
+    marks = "#detail svg.hour .event"
+    page.click("#pipelines tr[data-key='logs/shop']")
+    page.wait(lambda: len(page.all(marks)) == 1, "nothing but the start is of this pipeline")
+    page.click("#pipelines tr[data-key='traces/shop']")
+    page.wait(lambda: len(page.all(marks)) == 2, "the start and the change")
+
+    def is_read() -> bool:
+        # The mark moves on with time.
+        page.point("#detail svg.hour", float(page.one(marks).get_attribute("x1")) / 760)
+        return "took up another configuration" in page.text("#hour-value")
+
+    page.wait(is_read, "the words of a mark")
+    page.picture(pictures / "events.png")
+    changed["spec"]["filter"] = [{"conditions": ["span.nam == 1"]}]
+    scene.weir.configure(changed, pipeline("logs", "shop", to))
+    page.wait_text(newest, "refused a configuration")
+    assert "span.nam" in page.text(newest)
+    page.open(scene.weir.metrics_address)
+    page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
+    page.wait_text("#events", "All has been well since the start of the process.")
+    scene.weir.stop()
+
+
 def test_losses_stand_with_their_pipeline(page: Page, sick: Scene) -> None:
     page.open(sick.weir.admin)
     page.wait_text("#pipelines tr.below[data-under='logs/shop']", "Rejected: ")
     page.click("#troubled")
     assert "logs/shop" in keys(page)
+
+
+def test_red_is_what_has_come_to_a_stop(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    sink = Sick(lab, binary)
+    documents = [shop(NOWHERE), pipeline("logs", "shop", f"http://{sink.grpc}")]
+    scene = Scene(lab, binary, sink=sink, documents=documents)
+    sink.refuse("400:50")
+    send_spans(scene.weir, *(span("ab" * 16, "/orders", number) for number in range(1, 5)))
+    page.open(scene.weir.admin)
+    lost, stands = "#pipelines tr[data-key='logs/shop'] td:nth-child(9)", "#pipelines tr[data-key='traces/shop'] th .dot"
+    has = lambda css, kind: kind in page.one(css).get_attribute("class").split()
+
+    def is_losing() -> bool:
+        send_log(scene.weir, "a record that may be refused")
+        return re.search(r"^[1-9][\d,]*\n0?\.?[\d,]*[1-9][\d.,]* /s now$", page.text(lost)) is not None
+
+    page.wait(is_losing, "losses a second", 60)
+    assert has(lost, "warn"), "some are lost, and others are delivered"
+    page.wait(lambda: has(stands, "bad"), "nothing is delivered", 60)
+    assert has("#summary", "bad")
+    page.picture(pictures / "stopped.png")
+    scene.weir.stop()
+
+
+# Without waiting for it: what the page makes of a loss that was so many seconds ago.
+PAST = """
+    import { lossKind, state } from "/state.js";
+    const kept = state.losses;
+    window.kinds = [10, 400].map((ago) => {
+      state.losses = [{ pipeline: "traces/shop", way: "dropped", last_at: new Date(Date.parse(state.now.at) - 1000 * ago).toISOString() }];
+      return lossKind("traces/shop");
+    });
+    state.losses = kept;
+"""
+
+
+def test_losses_that_are_over_have_no_colour(page: Page, idle: Scene) -> None:
+    page.open(idle.weir.admin)
+    page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
+    page.driver.execute_script("const at = document.createElement('script'); at.type = 'module'; at.textContent = arguments[0]; document.head.append(at)", PAST)
+    assert page.wait(lambda: page.driver.execute_script("return window.kinds"), "the colours") == ["warn", None]
 
 
 def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
@@ -187,6 +261,8 @@ def test_destinations_fit_a_small_screen(page: Page, sick: Scene, pictures: Path
     page.open(sick.weir.admin)
     page.go("destinations")
     page.wait_text("#destinations tr.below[data-under='traces/shop']", "Connection refused")
+    page.wait_text("#destinations tr[data-key='traces/shop']", "probed with one small request at a time")
+    assert "retries left" in page.text("#destinations tr[data-key='logs/shop']")
     heads = page.texts("#destinations thead th")
     assert heads.index("Waiting") == 2, heads
     wide = "const at = document.querySelector('#destinations .scroll'); return at.scrollWidth - at.clientWidth"
@@ -319,6 +395,29 @@ def test_a_table_is_sorted_by_its_heads(page: Page, busy: Scene) -> None:
     page.button("#books thead", "Pipeline")
     page.wait(lambda: page.text(first).startswith("traces/shop"), "from z to a")
     assert page.one("#books th[aria-sort]").get_attribute("aria-sort") == "descending"
+
+
+# The numbers of a table, of its rows and of its last one, as they are at one moment.
+NUMBERS = """
+    const numbers = (row) => [...row.querySelectorAll("td")].map((cell) => Number(cell.textContent.replaceAll(",", "")));
+    return ["tbody", "tfoot"].map((part) => [...document.querySelectorAll(`${arguments[0]} ${part} tr`)].map(numbers));
+"""
+
+
+def test_books_have_a_total_of_the_process(page: Page, busy: Scene, pictures: Path) -> None:
+    page.open(busy.weir.admin, "books")
+    page.wait(lambda: page.text("#books tr[data-key='logs/shop'] td") not in ("", "0"), "the books")
+    rows, [total] = page.driver.execute_script(NUMBERS, "#books")
+    assert total == [sum(column) for column in zip(*rows, strict=True)]
+    assert total[0] > 0 and total[-1] == 0, f"the difference is last: {total}"
+    page.button("#books thead", "Pipeline")
+    page.write("#books input[type=search]", "logs/")
+    page.wait(lambda: len(page.all("#books tr[data-key]")) == 1, "one is found")
+    last = "#books tr:last-child"
+    assert page.texts(last)[-1].startswith("This process"), "it is last, and of all pipelines"
+    rows, [total] = page.driver.execute_script(NUMBERS, "#books")
+    assert total[0] > rows[0][0]
+    page.picture(pictures / "books.png")
 
 
 def test_everything_has_a_name_for_a_screen_reader(page: Page, busy: Scene) -> None:

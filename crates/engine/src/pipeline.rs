@@ -28,6 +28,7 @@ use weir_plan::Signal;
 pub(crate) use answers::Answers;
 pub use answers::{AnswerFigures, Ending};
 pub(crate) use delivery::MAX_IN_FLIGHT;
+pub use retry_budget::RetryFigures;
 pub(crate) use standing::Stands;
 pub use standing::{BackendFigures, BackendState};
 
@@ -81,6 +82,11 @@ pub(crate) struct Stats {
     pub(crate) oldest_ms: AtomicU64,
     /// Requests to the backend that may be unanswered at once, as far as it has shown that it can take them.
     pub(crate) concurrency: AtomicU64,
+    /// When the retry budget is full if only time fills it, in milliseconds after the engine's start.
+    retries_full_ms: AtomicU64,
+    /// When a backend that takes nothing is probed next, in milliseconds after the engine's start; `u64::MAX` when it is
+    /// not probed.
+    probe_ms: AtomicU64,
     /// Time from sending a request to its answer.
     pub(crate) latency: Latencies,
     /// How requests ended.
@@ -112,6 +118,8 @@ impl Stats {
             pending_bytes: AtomicU64::new(0),
             oldest_ms: AtomicU64::new(u64::MAX),
             concurrency: AtomicU64::new(0),
+            retries_full_ms: AtomicU64::new(0),
+            probe_ms: AtomicU64::new(u64::MAX),
             latency: Latencies::new(now),
             answers: Answers::default(),
             samples: Samples::default(),
@@ -236,6 +244,23 @@ impl Pipeline {
     /// How its backend answered.
     pub(crate) fn codes(&self) -> CodeFigures {
         self.backend.codes()
+    }
+
+    /// What is left of its retry budget.
+    pub(crate) fn retry_budget(&self) -> RetryFigures {
+        RetryFigures::full_in(self.until(self.stats.retries_full_ms.load(Ordering::Relaxed)))
+    }
+
+    /// How long until one small request finds out whether the backend takes data again. Zero while one is under way;
+    /// `None` while the backend is not probed.
+    pub(crate) fn next_probe(&self) -> Option<Duration> {
+        let at = self.stats.probe_ms.load(Ordering::Relaxed);
+        (at != u64::MAX).then(|| self.until(at))
+    }
+
+    /// Time until so many milliseconds after the engine's start.
+    fn until(&self, ms: u64) -> Duration {
+        Duration::from_millis(ms).saturating_sub(self.clock.started.elapsed())
     }
 
     /// The signal it takes.

@@ -24,7 +24,7 @@ pub use crate::books::BookFigures;
 pub use crate::division::RequestLimits;
 pub use crate::export::{CodeFigures, Expiry};
 pub use crate::histogram::HistogramFigures;
-pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending};
+pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending, RetryFigures};
 pub use crate::process::ProcessFigures;
 pub use crate::reloads::ReloadFigures;
 pub use crate::samples::Sample;

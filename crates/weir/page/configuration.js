@@ -130,7 +130,7 @@ const IN_USE = [
 const names = (head, of) => text(head, (row) => (of(row) || []).join(", "), { words: true });
 
 // What brings a configuration, as the process calls it.
-const BROUGHT = {
+export const BROUGHT = {
   start: "the start of the process", sighup: "SIGHUP", files_changed: "a change of its files", daily: "a look once a day",
   secret: "the operator's Secret", saved: "the last good one on the disk",
 };
@@ -140,7 +140,7 @@ const versions = (row) => [["revision", row.revision], ["resourceVersion", row.r
 
 const PAST = [
   { head: "Time", of: (row) => row.at, cell: (row) => day(row.at) },
-  text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "bad" : null) }),
+  text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "warn" : null) }),
   text("Brought by", (row) => [BROUGHT[row.by] || row.by, ...versions(row)].join(" "), { cell: (row) => [BROUGHT[row.by] || row.by, list(versions(row), "faint")] }),
   names("Added", (row) => row.added),
   names("Changed", (row) => row.changed),

@@ -1,8 +1,8 @@
 // Where data goes: how each backend answers, how soon, and what waits for it.
 
 import { $, amount, bytes, drawn, duration, element, faint, short } from "./dom.js";
-import { within } from "./pipelines.js";
-import { lastWords, quantile, reasons, secondsSince, secondsUntil, sickFirst, state, sum } from "./state.js";
+import { probing, retriesLeft, within } from "./pipelines.js";
+import { backendKind, lastWords, lossKind, quantile, reasons, secondsSince, secondsUntil, sickFirst, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 // As early as a status of a pipeline warns of a client's certificate.
@@ -42,10 +42,11 @@ const COLUMNS = [
   { head: "Pipeline", of: (line) => line.pipeline, cell: (line) => [line.pipeline, under(line.exporter)] },
   {
     head: "Backend", of: (line) => `${line.backend.state} ${lastWords(line)}`,
-    cell: ({ backend }) => [
-      element("span", { class: `dot ${backend.state === "ok" ? "well" : "bad"}` }, backend.state.replaceAll("_", " ")),
-      under(`for ${duration(backend.lasts_seconds)}`),
-      ...ends(backend),
+    cell: (line) => [
+      element("span", { class: `dot ${backendKind(line)}` }, line.backend.state),
+      under(`for ${duration(line.backend.lasts_seconds)}`),
+      under(probing(line), "narrow"),
+      ...ends(line.backend),
     ],
   },
   {
@@ -61,7 +62,7 @@ const COLUMNS = [
     cell: (line) => [amount(line.books.delivered), under(line.last_taken_at ? `${duration(secondsSince(line.last_taken_at))} ago` : "")],
   },
   {
-    head: "Refused", number: true, of: refused, kind: (line) => refused(line) && "bad",
+    head: "Refused", number: true, of: refused, kind: (line) => lossKind(line.pipeline, (loss) => loss.way === "rejected"),
     cell: (line) => [amount(refused(line)), under(reasons(line.books.rejected), "narrow")],
   },
   {
@@ -70,7 +71,7 @@ const COLUMNS = [
   },
   {
     head: "At once", number: true, of: (line) => line.in_flight,
-    cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, under(line.parked ? `${line.parked} parked` : "")],
+    cell: (line) => [`${line.in_flight} of ${line.concurrency_limit}`, under(line.parked ? `${line.parked} parked` : ""), under(`${retriesLeft(line)} retries left`, "narrow")],
   },
   {
     head: "Answers take", of: ({ latency_lately: lately }) => (lately.requests ? quantile(lately, 0.99) : -1),

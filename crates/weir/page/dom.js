@@ -48,9 +48,10 @@ export const amount = (n) => Math.round(n).toLocaleString("en-US");
 
 export const counted = (n, one, many = `${one}s`) => `${amount(n)} ${n === 1 ? one : many}`;
 
+// Few a second are no zero.
 export function rate(n) {
   if (n >= 10) return amount(n);
-  return n === 0 ? "0" : n.toFixed(1);
+  return n === 0 ? "0" : n.toFixed(n < 0.1 ? 3 : 1);
 }
 
 export function bytes(n) {

@@ -1,7 +1,7 @@
 // Views that are figures only: the books, and the budget of memory with the disk.
 
 import { $, amount, bytes, duration, element, facts, faint, settle } from "./dom.js";
-import { reasons, state, sum } from "./state.js";
+import { lossKind, reasons, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 let booksTable;
@@ -25,6 +25,7 @@ const PARTS = {
 };
 
 const items = (head, of, kind) => ({ head, number: true, of, cell: (row) => amount(of(row)), kind });
+const kindOf = (way) => (row) => lossKind(row.pipeline, (loss) => loss.way === way);
 const isOff = ({ books }) => books.difference !== 0 || books.mismatches !== 0;
 
 export const books = {
@@ -37,12 +38,12 @@ export const books = {
       items("Recovered", (row) => row.books.recovered),
       items("Delivered", (row) => row.books.delivered),
       items("Filtered", (row) => sum(row.books.filtered)),
-      items("Dropped", (row) => sum(row.books.dropped), (row) => sum(row.books.dropped) && "bad"),
-      items("Rejected", (row) => sum(row.books.rejected), (row) => sum(row.books.rejected) && "bad"),
+      items("Dropped", (row) => sum(row.books.dropped), kindOf("dropped")),
+      items("Rejected", (row) => sum(row.books.rejected), kindOf("rejected")),
       items("Pending", (row) => row.books.pending),
       items("Difference", (row) => row.books.difference, (row) => (isOff(row) ? "bad" : "well")),
     ];
-    booksTable = new Table({ caption: "Items of each pipeline since the start of the process", columns, key: (row) => row.pipeline });
+    booksTable = new Table({ caption: "Items of each pipeline since the start of the process", columns, key: (row) => row.pipeline, total: processOf });
     $("books").append(element("p"), booksTable.root, element("p", { class: "faint" }));
   },
   show() {
@@ -58,6 +59,14 @@ export const books = {
     booksTable.set(all);
   },
 };
+
+// The books of all pipelines together. Differences may cancel each other: so the total is right only if all are.
+function processOf(rows) {
+  const all = (of) => rows.reduce((total, row) => total + of(row.books), 0);
+  const each = Object.fromEntries(["accepted", "recovered", "delivered", "pending", "difference"].map((name) => [name, all((of) => of[name])]));
+  const byReason = Object.fromEntries(["filtered", "dropped", "rejected"].map((way) => [way, { all: all((of) => sum(of[way])) }]));
+  return { pipeline: "This process", books: { ...each, ...byReason, mismatches: rows.filter(isOff).length } };
+}
 
 const nameOf = (part) => part.holder.replaceAll("_", " ");
 

@@ -1,6 +1,7 @@
 // The past of a pipeline: the last minutes, small, in its row; and the last hour with axes, and the values under the pointer.
 
 import { amount, clock, drawn, duration, element, rate, settle } from "./dom.js";
+import { eventsOf } from "./events.js";
 import { pastOf, state } from "./state.js";
 
 const SPARK_S = 300;
@@ -48,6 +49,8 @@ const ends = () => Date.parse(state.ends) / 1000;
 // The plot in its own units, and where what is drawn begins and ends.
 const [WIDTH, HEIGHT] = [760, 200];
 const [LEFT, RIGHT, TOP, FLOOR] = [60, 700, 24, 176];
+// So close to a mark of what happened, in the same units, its words are read.
+const NEAR = 6;
 // As much is shown as there is, up to an hour: seconds, and seconds from one tick to the next.
 const SPANS = [[300, 60], [900, 300], [1800, 300], [HOUR_S, 600]];
 
@@ -61,14 +64,14 @@ let pointed = null;
 export function hour(pipeline) {
   if (shown?.pipeline !== pipeline) chosen = null;
   shown = frame(pipeline, pastOf(pipeline));
-  const { points, span, every, begins, left, right, x, y, area } = shown;
+  const { points, happened, span, every, begins, left, right, x, y, area } = shown;
   const name = span === HOUR_S ? "hour" : duration(span);
   const svg = drawn("svg", { class: "hour", width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, tabindex: 0, role: "slider", "aria-label": `The last ${name} of ${pipeline}`, "aria-describedby": "hour-words" },
     ...timeTicks(begins, span, every), ...scale(left, y, LEFT - 6, "end", "items/s"), ...scale(right, area, RIGHT + 6, "start", "waiting"),
-    ...lines(points, (index) => x(timeOf(index)), (items) => y(items / state.step), area, FLOOR), drawn("g", { class: "mark" }, ...mark()));
+    ...lines(points, (index) => x(timeOf(index)), (items) => y(items / state.step), area, FLOOR), ...happened.map(eventMark), drawn("g", { class: "mark" }, ...mark()));
   for (const [key, value] of Object.entries(spoken())) svg.setAttribute(key, value);
   return [svg, element("p", { id: "hour-value" }, reading()),
-    element("p", { id: "hour-words", class: "faint" }, `The last ${name} up to now, ${totals(points)}: items a second that came (blue), went (green), were lost (red); and items that waited (area, with its numbers at the right). The pointer or ← → shows the values.`)];
+    element("p", { id: "hour-words", class: "faint" }, `The last ${name} up to now, ${totals(points)}: items a second that came (blue), went (green), were lost (red); and items that waited (area, with its numbers at the right). Marks at the top are what happened to it. The pointer or ← → shows the values.`)];
 }
 
 function frame(pipeline, past) {
@@ -78,7 +81,8 @@ function frame(pipeline, past) {
   const left = ticks(peakOf(points) / state.step, 0);
   const right = ticks(waitedMost(points), 1);
   const height = (top) => (value) => FLOOR - (value / top) * (FLOOR - TOP);
-  return { pipeline, points, span, every, begins, left, right, y: height(left.at(-1)), area: height(right.at(-1)), x: (at) => LEFT + ((at - begins) / span) * (RIGHT - LEFT) };
+  const happened = eventsOf(pipeline).map((event) => ({ ...event, seconds: Date.parse(event.at) / 1000 })).filter(({ seconds }) => seconds >= begins && seconds <= begins + span);
+  return { pipeline, points, happened, span, every, begins, left, right, y: height(left.at(-1)), area: height(right.at(-1)), x: (at) => LEFT + ((at - begins) / span) * (RIGHT - LEFT) };
 }
 
 // When a point ended, in Unix seconds.
@@ -99,6 +103,13 @@ function scale(values, y, x, anchor, unit) {
   const text = (at, words) => drawn("text", { x, y: at, "text-anchor": anchor }, words);
   const grid = (value) => (anchor === "end" ? [drawn("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y(value).toFixed(1), y2: y(value).toFixed(1) })] : []);
   return [text(TOP - 12, unit), ...values.flatMap((value) => [...grid(value), text((y(value) + 4).toFixed(1), COMPACT.format(value))])];
+}
+
+const told = ({ at, what }) => `${clock(at).slice(0, 8)} ${what}`;
+
+function eventMark(event) {
+  const x = shown.x(event.seconds).toFixed(1);
+  return drawn("line", { class: `event ${event.kind || ""}`, x1: x, x2: x, y1: TOP - 8, y2: TOP + 6 }, drawn("title", {}, told(event)));
 }
 
 // At whole minutes of the reader's clock.
@@ -132,15 +143,18 @@ function mark() {
   return [drawn("line", { x1: x, x2: x, y1: TOP, y2: FLOOR }), dot("waits", shown.area(point[WAITED])), ...kinds.map((kind, column) => dot(kind, shown.y(point[column] / state.step)))];
 }
 
-// Few items a second are no zero.
-const perSecond = (n) => (n > 0 && n < 0.1 ? n.toFixed(3) : rate(n));
-
 function values(index) {
   const point = shown.points[index];
   const time = (at) => clock(at * 1000).slice(0, 8);
   const until = timeOf(index);
   const when = state.step > 1 ? `${time(until - state.step)} to ${time(until)}` : time(until);
-  return `${when}: ${perSecond(point[CAME] / state.step)} items/s came, ${perSecond(point[WENT] / state.step)} items/s went, ${amount(point[LOST])} items were lost, ${amount(point[WAITED])} items waited`;
+  return `${when}: ${rate(point[CAME] / state.step)} items/s came, ${rate(point[WENT] / state.step)} items/s went, ${amount(point[LOST])} items were lost, ${amount(point[WAITED])} items waited${near(until)}`;
+}
+
+// What happened at about that time, the oldest first.
+function near(at) {
+  const found = shown.happened.filter(({ seconds }) => Math.abs(shown.x(seconds) - shown.x(at)) <= NEAR);
+  return found.reverse().map((event) => `; ${told(event)}`).join("");
 }
 
 function reading() {

@@ -3,7 +3,7 @@
 import { ask, lostSamples } from "./ask.js";
 import { $, amount, button, bytes, clock, copy, day, duration, element, faint, short } from "./dom.js";
 import { entry } from "./items.js";
-import { reasons, secondsSince, state, sum } from "./state.js";
+import { lossKind, reasons, secondsSince, state, sum } from "./state.js";
 import { Table } from "./table.js";
 
 let lossesTable;
@@ -113,7 +113,7 @@ const LOSSES = [
   { head: "Pipeline", of: (row) => row.pipeline },
   { head: "Where", of: (row) => WHERE[row.way] },
   { head: "Reason", words: true, of: (row) => `${row.reason} ${row.why || ""}`, cell: (row) => [row.reason, element("div", { class: "faint" }, row.why || "")] },
-  { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items), kind: () => "bad" },
+  { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items), kind: (row) => lossKind(row.pipeline, (loss) => loss.way === row.way && loss.reason === row.reason) },
   {
     head: "Since", number: true, of: (row) => row.first_at || "",
     cell: (row) => (row.first_at ? [day(row.first_at), element("div", { class: "faint" }, `last ${duration(secondsSince(row.last_at))} ago`)] : ""),

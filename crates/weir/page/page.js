@@ -41,9 +41,10 @@ function show() {
 }
 
 function showSummary() {
-  const troubled = state.now.pipelines.filter((line) => standing(line).kind !== "well").length;
+  const kinds = state.now.pipelines.map((line) => standing(line).kind);
+  const troubled = kinds.filter((kind) => kind !== "well").length;
   const all = state.now.pipelines.length;
-  $("summary").className = troubled ? "bad" : "well";
+  $("summary").className = ["bad", "warn"].find((kind) => kinds.includes(kind)) || "well";
   const words = `${counted(all, "pipeline")}, ${troubled ? `${amount(troubled)} with a trouble` : "all healthy"}; version ${state.now.version}, up for ${duration(Math.floor(state.now.uptime_seconds))}`;
   if ($("summary").textContent !== words) $("summary").textContent = words;
 }

@@ -1,24 +1,20 @@
 // Every pipeline as a line, from where its data comes to where it goes, and the last hour of the one that is chosen.
 
-import { ask } from "./ask.js";
 import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
+import { EVENTS, events, lookForEvents } from "./events.js";
 import { follow, hour, spark } from "./hour.js";
-import { byteRates, from, lastWords, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
+import { backendKind, byteRates, from, lastWords, lossKind, lost, pastOf, quantile, rates, reasons, sickFirst, standing, state } from "./state.js";
 import { Table } from "./table.js";
 
 let table;
-let changesTable;
+let eventsTable;
 let goTo;
-// What began and ended, the oldest first.
-let changes = [];
 
 export const pipelines = {
   name: "pipelines",
   title: "Pipelines",
   every: 5000,
-  async look() {
-    changes = await ask("health/changes");
-  },
+  look: lookForEvents,
   begin(go) {
     goTo = go;
     table = new Table({
@@ -28,9 +24,9 @@ export const pipelines = {
     $("pipelines").querySelector(".list").replaceWith(table.root);
     table.root.querySelector(".bar").append($("troubled").closest("label"));
     $("pipelines").querySelector(":scope > .bar").remove();
-    changesTable = new Table({ isBeside: true, caption: "What changed, the newest first", columns: CHANGES, key: (change) => `${change.at} ${change.pipeline}`, none: "All has been well since the start of the process." });
-    changesTable.root.id = "changes";
-    $("pipelines").append(element("h2", {}, "What changed"), changesTable.root);
+    eventsTable = new Table({ isBeside: true, caption: "What happened, the newest first", columns: EVENTS, key: (event) => event.key, none: "All has been well since the start of the process." });
+    eventsTable.root.id = "events";
+    $("pipelines").append(element("h2", {}, "What happened"), eventsTable.root);
     follow($("detail"));
     $("troubled").addEventListener("input", () => this.show());
     $("detail").addEventListener("click", (event) => {
@@ -47,23 +43,12 @@ export const pipelines = {
   show() {
     const only = $("troubled").checked;
     table.set(sickFirst(state.now.pipelines).filter((line) => !only || standing(line).kind !== "well" || lost(line.books) > 0));
-    changesTable.set([...changes].reverse());
+    eventsTable.set(events());
     showDetail();
   },
 };
 
-const words = (of) => of.replaceAll("_", " ");
-
-const CHANGES = [
-  { head: "When", of: (change) => change.at },
-  { head: "Pipeline", of: (change) => change.pipeline },
-  { head: "Was", of: (change) => words(change.before) },
-  { head: "Is", of: (change) => words(change.state), kind: (change) => (change.state === "healthy" ? "well" : "bad") },
-  { head: "What was said", of: (change) => change.message || "", words: true },
-];
-
 const gone = (line) => lost(line.books);
-const backendKind = (line) => (line.backend.state === "ok" ? null : "bad");
 
 const COLUMNS = [
   {
@@ -74,7 +59,7 @@ const COLUMNS = [
   { head: "Rules", of: (line) => line.rules.length, cell: ruled },
   {
     head: "Backend", of: (line) => `${line.exporter} ${line.backend.state} ${lastWords(line)}`,
-    cell: (line) => [element("div", { class: "narrow" }, line.exporter), element("span", { class: backendKind(line) }, line.backend.state)],
+    cell: (line) => [element("div", { class: "narrow" }, line.exporter), element("span", { class: line.backend.state === "ok" ? null : backendKind(line) }, line.backend.state)],
   },
   { head: "In /s", number: true, of: (line) => rates(line).in, cell: (line) => withBytes(rates(line).in, byteRates(line).in) },
   { head: "Out /s", number: true, of: (line) => rates(line).out, cell: (line) => withBytes(rates(line).out, byteRates(line).out) },
@@ -83,7 +68,10 @@ const COLUMNS = [
     cell: (line) => [amount(line.books.pending), element("div", { class: "faint" }, bytes(line.pending_bytes))],
   },
   { head: "Oldest", number: true, of: (line) => line.oldest_seconds, cell: (line) => (line.books.pending ? duration(line.oldest_seconds) : "") },
-  { head: "Lost", number: true, of: gone, cell: (line) => amount(gone(line)), kind: (line) => gone(line) && "bad" },
+  {
+    head: "Lost", number: true, of: gone, kind: (line) => lossKind(line.pipeline),
+    cell: (line) => [amount(gone(line)), element("div", { class: "faint" }, gone(line) ? `${perSecond(rates(line).lost)} /s now` : "")],
+  },
   { head: "Last 5 minutes", of: () => "", cell: (line) => spark(pastOf(line.pipeline)) },
 ];
 
@@ -131,6 +119,7 @@ function detailFacts(line) {
     ["from", from(line)],
     ["backend", `${line.exporter}: ${backend.state} for ${duration(backend.lasts_seconds)}${words ? `; ${words}` : ""}`],
     ["requests", requests(line)],
+    ["retries", [`${retriesLeft(line)} of ${line.retry_budget.most} may be made at once`, probing(line)].filter(Boolean).join("; ")],
     ["answers", latency.requests ? `after ${duration(latency.sum_seconds / latency.requests)} on average, 99 of 100 within ${within(quantile(latency, 0.99))}` : ""],
     ["waiting", `${amount(books.pending)} items, ${bytes(line.pending_bytes)}${books.pending ? `, the oldest for ${duration(line.oldest_seconds)}` : ""}`],
     ["backlog", backlog ? `${bytes(backlog.bytes)} of ${bytes(backlog.limit_bytes)} on the disk; items are kept for ${duration(backlog.limit_seconds)}` : "in memory only"],
@@ -144,6 +133,13 @@ function requests(line) {
   const again = line.retries ? `, ${amount(line.retries)} tried again` : "";
   const parked = line.parked ? `, ${line.parked} wait for their next attempt` : "";
   return `${amount(line.latency.requests)}${again}, ${line.in_flight} of ${line.concurrency_limit} at once are unanswered${parked}`;
+}
+
+export const retriesLeft = (line) => amount(Math.floor(line.retry_budget.left));
+
+// What is sent to a backend that takes nothing.
+export function probing({ is_probing: is, next_probe_seconds: next }) {
+  return is ? `probed with one small request at a time, ${next > 0 ? `the next in ${duration(Math.ceil(next))}` : "now"}` : "";
 }
 
 export const within = (bound) => (bound === Infinity ? "more than 30 s" : duration(bound));

@@ -1,10 +1,11 @@
 // Tries rules on samples of a pipeline. Nothing is deployed: the outcome is shown, and YAML for Git.
 
 import { ask } from "./ask.js";
-import { $, amount, button, copy, element, settle } from "./dom.js";
+import { $, amount, button, bytes, copy, element, rate, settle } from "./dom.js";
 import { fillPipelines } from "./tap.js";
 import { changes, shownChanges } from "./diff.js";
 import { lines, summary, tree } from "./items.js";
+import { byteRates, rates, state } from "./state.js";
 import { Tap } from "./taps.js";
 
 const SAMPLES = 1000;
@@ -18,6 +19,8 @@ let samples = null;
 let configured = null;
 let edited = null;
 let yaml = "";
+// What the rules that were tried last would save, and of which pipeline.
+let saved = null;
 
 export const rules = {
   name: "rules",
@@ -44,6 +47,7 @@ export const rules = {
   show() {
     fillPipelines();
     if (edited !== $("rules-pipeline").value) load();
+    showSaved();
   },
 };
 
@@ -51,6 +55,7 @@ function choose() {
   samples?.stop();
   samples = null;
   showSamples();
+  saved = null;
   $("rules-result").replaceChildren();
   load();
 }
@@ -170,23 +175,45 @@ async function preview() {
   try {
     // Without a tap they are tried on recent items.
     const tap = samples?.state === "open" ? samples.id : undefined;
-    showResult(await ask("api/preview", { method: "POST", body: { pipeline: $("rules-pipeline").value, tap, transform: written("transform"), filter: written("filter"), filters: writtenFilters() } }));
+    const pipeline = $("rules-pipeline").value;
+    const result = await ask("api/preview", { method: "POST", body: { pipeline, tap, transform: written("transform"), filter: written("filter"), filters: writtenFilters() } });
+    if (pipeline === $("rules-pipeline").value) showResult(pipeline, result);
   } catch (error) {
     trouble(error.message);
   }
   return ($("rules-preview").disabled = false);
 }
 
-function showResult(result) {
+function showResult(pipeline, result) {
   ({ yaml } = result);
+  saved = { pipeline, items: result.removed_ratio, bytes: result.removed_bytes_ratio };
   if (!result.samples) trouble("Nothing has passed since the rules changed: there is nothing to try these on.");
   const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} removed${result.failed ? `, ${amount(result.failed)} failed` : ""}.`;
   settle($("rules-result"),
-    element("h2", {}, "Outcome"), element("p", { role: "status" }, counts), ruleTable(result.rules),
+    element("h2", {}, "Outcome"), element("p", { role: "status" }, counts), element("p", { id: "rules-saved" }, savedWords()), ruleTable(result.rules),
     element("h2", {}, result.changed.length ? `The first ${result.changed.length} items that are not the same afterwards` : "No sample is changed"),
     element("ol", { class: "items" }, ...result.changed.map(changed)),
     element("h2", {}, "For Git"), element("div", { class: "bar" }, button("Copy as YAML", "copy")), element("pre", { tabindex: "0" }, yaml));
   $("rules-result").querySelector("h2").scrollIntoView({ block: "nearest" });
+}
+
+// The rates are those of now, also while nobody asks anew.
+function showSaved() {
+  if (saved) settle($("rules-saved"), savedWords());
+}
+
+const percent = (ratio) => `${(100 * ratio).toFixed(ratio > 0 && ratio < 0.1 ? 1 : 0)} %`;
+
+// Rules that set something may make items larger.
+function savedWords() {
+  if (saved.items == null) return "";
+  const size = Math.abs(saved.bytes);
+  const ofBytes = saved.bytes < 0 ? `add about ${percent(size)} to the bytes` : `${percent(size)} of the bytes`;
+  const words = `Against no rules at all, these save about ${percent(saved.items)} of the items and ${ofBytes}`;
+  const line = state.now.pipelines.find((of) => of.pipeline === saved.pipeline);
+  const [items, all] = line ? [rates(line).in, byteRates(line).in] : [null, null];
+  if (items == null || all == null) return `${words}.`;
+  return `${words}, now ${rate(items * saved.items)} of ${rate(items)} items and ${bytes(all * size)} of ${bytes(all)} a second.`;
 }
 
 function ruleTable(all) {

@@ -2,6 +2,10 @@
 
 const RATE_S = 5;
 const HOUR_S = 3600;
+// As long as the small picture in the row of a pipeline.
+const LATELY_S = 300;
+// What has waited so long for a backend that takes nothing has come to a stop.
+const LONG_S = 60;
 
 // `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step` seconds.
 // `losses` has when each began and when it last grew.
@@ -48,24 +52,44 @@ export function byteRates(line) {
 // Items a second in the last few seconds.
 export function rates(line) {
   const last = pastOf(line.pipeline).slice(-Math.max(1, Math.floor(RATE_S / state.step)));
-  if (!last.length) return { in: null, out: null };
+  if (!last.length) return { in: null, out: null, lost: null };
   const per = (column) => last.reduce((all, point) => all + point[column], 0) / (last.length * state.step);
-  return { in: per(0), out: per(1) };
+  return { in: per(0), out: per(1), lost: per(2) };
 }
 
+// Red is what has come to a stop: nothing is delivered, or all is lost. What goes on, if not as it should, is yellow.
+const STOPPED = ["all_dropped", "nothing_delivered"];
+export const troubleKind = (told) => (told === "healthy" ? "well" : STOPPED.includes(told) ? "bad" : "warn");
+const toldOf = (pipeline) => state.health.get(pipeline)?.state || "healthy";
+
 export function standing(line) {
-  const told = state.health.get(line.pipeline);
+  const told = toldOf(line.pipeline);
   if (line.setup_failed) return { word: "cannot be set up", kind: "bad", message: "" };
-  if (!told || told.state === "healthy") return waits(line) ? { word: `backend ${line.backend.state}`, kind: "warn", message: "" } : { word: "healthy", kind: "well", message: "" };
-  const kind = ["all_dropped", "nothing_delivered"].includes(told.state) ? "bad" : "warn";
-  return { word: told.state.replaceAll("_", " "), kind, message: told.message || "" };
+  if (told !== "healthy") return { word: told.replaceAll("_", " "), kind: isStuck(line) ? "bad" : troubleKind(told), message: state.health.get(line.pipeline).message || "" };
+  return waits(line) ? { word: `backend ${line.backend.state}`, kind: backendKind(line), message: "" } : { word: "healthy", kind: "well", message: "" };
 }
 
 // A trouble is told when it has lasted for some seconds. Until then the backend's last answer says that something waits.
 const waits = (line) => line.backend.state !== "ok" && line.books.pending > 0;
 
-// What is not well stands first.
-export const sickFirst = (lines) => [...lines].sort((one, other) => (standing(one).kind === "well") - (standing(other).kind === "well"));
+const isStuck = (line) => waits(line) && line.oldest_seconds > LONG_S && (line.last_taken_at == null || secondsSince(line.last_taken_at) > LONG_S);
+
+export function backendKind(line) {
+  if (line.backend.state === "ok") return "well";
+  return STOPPED.includes(toldOf(line.pipeline)) || isStuck(line) ? "bad" : "warn";
+}
+
+// The colour of what a pipeline lost, or of some of that. Losses that are over have none.
+export function lossKind(pipeline, isIt = () => true) {
+  const goesOn = state.losses.some((loss) => loss.pipeline === pipeline && isIt(loss) && secondsSince(loss.last_at) <= LATELY_S);
+  if (!goesOn) return null;
+  return toldOf(pipeline) === "all_dropped" ? "bad" : "warn";
+}
+
+// What has come to a stop stands first, then what else is not well.
+const RANKS = ["bad", "warn", "well"];
+const rank = (line) => RANKS.indexOf(standing(line).kind);
+export const sickFirst = (lines) => [...lines].sort((one, other) => rank(one) - rank(other));
 
 // The backend's words while it takes nothing, those of a trouble that is not over, or those with which it refused what is lost.
 export function lastWords(line) {

@@ -10,16 +10,17 @@ const NEAR_THE_END_PX = 400;
 // `columns`: `head`, `of(row)` for sorting and finding, `cell(row)` for showing if it is not the same, `number`, `kind(row)`.
 // `key(row)` tells rows apart; `act(key, what, event)` is called for a click or Enter on a row (`what` is "open"), or on a
 // button in it (its `data-act`); `isBeside`: there are other tables in the view. `below(row)` is what stands in a line of its
-// own under a row, if anything does.
+// own under a row, if anything does; `total(rows)` is a row of all of them, which stays last however they are sorted and filtered.
 export class Table {
-  constructor({ caption, columns, key, act, below, isBeside = false, sort = null, opens = false, none = "Nothing is here." }) {
-    Object.assign(this, { columns, key, act, below, isBeside, opens, none, rows: [], shown: ROWS, sort, down: true, chosen: null });
+  constructor({ caption, columns, key, act, below, total, isBeside = false, sort = null, opens = false, none = "Nothing is here." }) {
+    Object.assign(this, { columns, key, act, below, total, isBeside, opens, none, rows: [], shown: ROWS, sort, down: true, chosen: null });
     this.find = element("input", { type: "search", autocomplete: "off", spellcheck: "false", "aria-label": `Filter: ${caption}`, placeholder: "words to filter by   (press /)" });
     this.count = element("span", { class: "faint", role: "status" });
     this.head = element("tr");
     this.body = element("tbody");
+    this.foot = element("tfoot");
     this.more = element("button", { type: "button" }, `Show ${ROWS} more`);
-    this.scroll = element("div", { class: "scroll", tabindex: "-1" }, element("table", {}, element("caption", { class: "hidden" }, caption), element("thead", {}, this.head), this.body));
+    this.scroll = element("div", { class: "scroll", tabindex: "-1" }, element("table", {}, element("caption", { class: "hidden" }, caption), element("thead", {}, this.head), this.body, this.foot));
     this.root = element("div", { class: "list" }, element("div", { class: "bar" }, this.find, this.count), this.scroll, element("p", { hidden: true }, this.more));
     this.listen();
   }
@@ -81,6 +82,7 @@ export class Table {
     settle(this.head, ...this.columns.map((column, index) => this.title(column, index)));
     settle(this.body, ...all.slice(0, this.shown).flatMap((row, index) => [this.row(row, index), ...this.under(row)]));
     if (!all.length) settle(this.body, element("tr", {}, element("td", { colspan: this.columns.length, class: "faint" }, this.rows.length ? "Nothing fits the filter." : this.none)));
+    settle(this.foot, this.total && this.rows.length ? element("tr", {}, ...this.cells(this.total(this.rows))) : null);
     if (focused != null && document.activeElement.closest?.("tr")?.dataset.key !== focused) this.body.querySelector(`tr[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     this.more.parentNode.hidden = all.length <= this.shown;
     const shown = Math.min(this.shown, all.length);
@@ -103,11 +105,14 @@ export class Table {
   // One row is reached by Tab, the others from there by arrows.
   row(row, at) {
     const key = this.key(row);
-    const cells = this.columns.map((column, index) => {
+    return element("tr", { tabindex: at ? "-1" : "0", "data-key": key, "aria-selected": this.opens ? String(this.chosen === key) : null }, ...this.cells(row));
+  }
+
+  cells(row) {
+    return this.columns.map((column, index) => {
       const kind = [column.number && "n", column.words && "words", column.kind?.(row)].filter(Boolean).join(" ") || null;
       const content = column.cell ? column.cell(row) : String(column.of(row) ?? "");
       return element(index ? "td" : "th", { scope: index ? null : "row", class: kind }, ...[content].flat());
     });
-    return element("tr", { tabindex: at ? "-1" : "0", "data-key": key, "aria-selected": this.opens ? String(this.chosen === key) : null }, ...cells);
   }
 }

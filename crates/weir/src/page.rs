@@ -41,7 +41,7 @@ use target_pages::TargetPages;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a browser gets: path, media type, content.
-const FILES: [(&str, &str, &str); 22] = [
+const FILES: [(&str, &str, &str); 23] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/page.js", SCRIPT, include_str!("../page/page.js")),
@@ -52,6 +52,7 @@ const FILES: [(&str, &str, &str); 22] = [
     ("/items.js", SCRIPT, include_str!("../page/items.js")),
     ("/taps.js", SCRIPT, include_str!("../page/taps.js")),
     ("/hour.js", SCRIPT, include_str!("../page/hour.js")),
+    ("/events.js", SCRIPT, include_str!("../page/events.js")),
     ("/pipelines.js", SCRIPT, include_str!("../page/pipelines.js")),
     ("/destinations.js", SCRIPT, include_str!("../page/destinations.js")),
     ("/figures.js", SCRIPT, include_str!("../page/figures.js")),

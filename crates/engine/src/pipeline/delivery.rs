@@ -346,6 +346,8 @@ impl Delivery {
         stats.in_flight.store(self.flights.len() as u64, Ordering::Relaxed);
         stats.concurrency.store(self.concurrency.limit() as u64, Ordering::Relaxed);
         stats.parked.store(self.parked.len() as u64, Ordering::Relaxed);
+        stats.retries_full_ms.store(self.ms(self.retries.full_at()), Ordering::Relaxed);
+        stats.probe_ms.store(self.pace.probe_at().map_or(u64::MAX, |at| self.ms(at)), Ordering::Relaxed);
         stats.queued_bytes.store(self.queue.bytes() as u64, Ordering::Relaxed);
         // Those to an earlier backend, too.
         let under_way: usize = self.flights.iter().map(|flight| flight.bytes).sum();
@@ -353,10 +355,12 @@ impl Delivery {
         stats.pending_bytes.store(pending as u64, Ordering::Relaxed);
         let flying = self.flights.iter().filter_map(|flight| flight.batch.pieces.first()).map(|piece| piece.since());
         let oldest = flying.chain(self.parked.oldest()).chain(self.queue.oldest()).min();
-        let oldest = oldest.map_or(u64::MAX, |at| {
-            u64::try_from(at.duration_since(self.parts.clock.started).as_millis()).unwrap_or(u64::MAX)
-        });
-        stats.oldest_ms.store(oldest, Ordering::Relaxed);
+        stats.oldest_ms.store(oldest.map_or(u64::MAX, |at| self.ms(at)), Ordering::Relaxed);
+    }
+
+    /// Milliseconds from the engine's start to this.
+    fn ms(&self, at: Instant) -> u64 {
+        u64::try_from(at.duration_since(self.parts.clock.started).as_millis()).unwrap_or(u64::MAX)
     }
 }
 

@@ -30,6 +30,22 @@ pub(super) struct RetryBudget {
     counted: Instant,
 }
 
+/// What is left of a retry budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RetryFigures {
+    /// Retries that may be made at once. Of the next one, a part may be there.
+    pub left: f64,
+    /// What these may come to.
+    pub most: f64,
+}
+
+impl RetryFigures {
+    /// Of a budget that time alone would fill in so much of it.
+    pub(super) fn full_in(time: Duration) -> Self {
+        Self { left: (CAPACITY - time.as_secs_f64() * FLOOR_PER_SECOND).max(0.0), most: CAPACITY }
+    }
+}
+
 impl RetryBudget {
     /// A full budget.
     pub(super) fn new(now: Instant) -> Self {
@@ -62,6 +78,12 @@ impl RetryBudget {
         // Rounded up: at that time the token is there.
         let wait = Duration::from_secs_f64(missing / FLOOR_PER_SECOND);
         if wait.is_zero() { now } else { now + wait + Duration::from_micros(1) }
+    }
+
+    /// When it is full if only time fills it. What there is at a later time follows from this alone.
+    pub(super) fn full_at(&self) -> Instant {
+        let missing = (CAPACITY - self.tokens).max(0.0);
+        self.counted + Duration::from_secs_f64(missing / FLOOR_PER_SECOND)
     }
 
     fn deposit(&mut self, tokens: f64, now: Instant) {
@@ -119,6 +141,18 @@ mod tests {
         }
         let calm = RetryBudget::new(now);
         assert_eq!(calm.next_token(now), now);
+    }
+
+    #[test]
+    fn what_is_left_grows_until_it_is_full() {
+        let now = Instant::now();
+        let mut budget = RetryBudget::new(now);
+        (0..28).for_each(|_| assert!(budget.try_retry(now)));
+        let left =
+            |after: u32| RetryFigures::full_in(budget.full_at().saturating_duration_since(now + SECOND * after)).left;
+        assert_eq!([0, 4, 14, 99].map(left), [100.0, 108.0, 128.0, 128.0]);
+        spend(&mut budget, now);
+        assert_eq!(RetryFigures::full_in(budget.full_at() - now).left, 0.0);
     }
 
     #[test]

@@ -25,10 +25,23 @@ pub struct Rehearsal {
     pub kept: u64,
     /// Items that rules remove.
     pub removed: u64,
+    /// Bytes of all items that were tried, each as an OTLP request of its own, with its resource and scope.
+    pub bytes_before: u64,
+    /// The same of what is left of them.
+    pub bytes_after: u64,
     /// What each rule did.
     pub rules: Vec<RuleReport>,
     /// The first items that are not the same afterwards, and what they are then; `None` if they are removed.
     pub changed: Vec<(Arc<Caught>, Option<Bytes>)>,
+}
+
+impl Rehearsal {
+    fn count(&mut self, before: &Bytes, after: Option<&Bytes>) {
+        self.kept += u64::from(after.is_some());
+        self.removed += u64::from(after.is_none());
+        self.bytes_before += before.len() as u64;
+        self.bytes_after += after.map_or(0, |after| after.len() as u64);
+    }
 }
 
 impl Taps {
@@ -48,20 +61,20 @@ impl Taps {
         let pipeline = Pipeline { processing, ..pipeline.clone() };
         let rules =
             Rules::compile(&pipeline, Memory { before: None, bytes: 0 }, &|| None, 0).map_err(TapError::Wrong)?;
+        let (mut rehearsal, began) = (Rehearsal::default(), Instant::now());
         let Some(rules) = rules else {
-            return Ok(Rehearsal { kept: items.len() as u64, ..Rehearsal::default() });
+            items.iter().for_each(|item| rehearsal.count(&item.request, Some(&item.request)));
+            return Ok(rehearsal);
         };
         rules.hush();
         let budget = self.room(WORK_BYTES, WORK_OF_MEMORY)?;
-        let (mut rehearsal, began) = (Rehearsal::default(), Instant::now());
         for item in items.iter().take_while(|_| began.elapsed() < PATIENCE) {
             let processed = rules
                 .apply(item.request.clone(), 1, Purse::new(&budget, 0), unix_nanos())
                 .map_err(|_| TapError::NoMemory)?;
             processed.removed.iter().for_each(|removed| removed.count());
             let after = (processed.items > 0).then_some(processed.body);
-            rehearsal.kept += u64::from(after.is_some());
-            rehearsal.removed += u64::from(after.is_none());
+            rehearsal.count(&item.request, after.as_ref());
             if rehearsal.changed.len() < SHOWN && after.as_ref() != Some(&item.request) {
                 rehearsal.changed.push((Arc::clone(item), after));
             }

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::export::{CodeFigures, Expiry};
 use crate::histogram::HistogramFigures;
 use crate::intake::Route;
-use crate::pipeline::{AnswerFigures, BackendFigures};
+use crate::pipeline::{AnswerFigures, BackendFigures, RetryFigures};
 use crate::rules::{Delta, RuleStats, Rules};
 
 /// One pipeline.
@@ -57,6 +57,11 @@ pub struct PipelineFigures {
     pub refused_items: u64,
     /// Requests to the backend that may be unanswered at once.
     pub concurrency_limit: u64,
+    /// Requests that may be tried again now.
+    pub retry_budget: RetryFigures,
+    /// Until the next request that finds out whether the backend takes data again; zero while one is under way. `None`
+    /// unless the backend takes nothing or cannot be reached, so that nothing else is sent to it.
+    pub next_probe: Option<Duration>,
     /// Time from a request to the backend to its answer, since the start.
     pub latency: HistogramFigures,
     /// The same of the last 30 to 60 seconds.
@@ -155,6 +160,8 @@ impl PipelineFigures {
             retries: load(&stats.retries),
             refused_items: load(&stats.refused_items),
             concurrency_limit: load(&stats.concurrency),
+            retry_budget: pipeline.retry_budget(),
+            next_probe: pipeline.next_probe(),
             latency,
             latency_lately,
             answers: stats.answers.figures(),

@@ -1,5 +1,7 @@
 //! What an engine shows of itself: one snapshot that others read, paid for, and usable without the engine at hand.
 
+use std::time::Duration;
+
 use weir_engine::settings::{MEMORY, MEMORY_MIN};
 use weir_engine::view::{BackendState, Health, PipelineFigures, Snapshot, View};
 use weir_engine::{Permit, Settings};
@@ -27,7 +29,10 @@ async fn a_snapshot_tells_of_a_known_traffic() {
     assert_eq!(client.export(b"\xff").await.code, INVALID_ARGUMENT);
     let view = gateway.engine.view();
     eventually("the backend is found out", async || {
-        of(&view.snapshot().unwrap(), "dead").backend.state == BackendState::Unreachable
+        let dead = view.snapshot().unwrap();
+        let dead = of(&dead, "dead");
+        // Every retry takes a part of the budget, which comes back within half a second.
+        dead.backend.state == BackendState::Unreachable && dead.retry_budget.left < dead.retry_budget.most
     })
     .await;
     let snapshot = view.snapshot().unwrap();
@@ -44,6 +49,9 @@ async fn a_snapshot_tells_of_a_known_traffic() {
     );
     assert_eq!((ok.codes.each().collect::<Vec<_>>(), ok.latency_lately.count()), (vec![("OK", 1)], 1));
     assert!(dead.codes.each().all(|(code, _)| code == "none") && dead.codes.each().count() == 1, "{dead:?}");
+    let most = Duration::from_secs(60);
+    assert!(dead.next_probe.is_some_and(|next| next <= most), "{dead:?}");
+    assert_eq!((ok.next_probe, ok.retry_budget.left), (None, ok.retry_budget.most));
     let [grpc, http] = &snapshot.receivers.transports;
     let signal = Signal::Traces as usize;
     assert_eq!((grpc.accepted[signal], http.accepted[signal], snapshot.receivers.connections), (7, 0, 1));

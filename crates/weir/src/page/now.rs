@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
     AdmissionFigures, AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry,
-    HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RuleFigures, Snapshot, TransportFigures,
+    HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures, RuleFigures, Snapshot,
+    TransportFigures,
 };
 use weir_engine::{Text, unix_nanos};
 use weir_legible::{rfc3339_millis, rfc3339_seconds};
@@ -134,6 +135,10 @@ struct Line<'a> {
     parked: u64,
     concurrency_limit: u64,
     retries: u64,
+    retry_budget: RetryBudget,
+    /// Whether one small request at a time finds out if the backend takes data again, and when the next one leaves.
+    is_probing: bool,
+    next_probe_seconds: Option<f64>,
     refused_items: u64,
     /// Since the start, and lately.
     latency: Latency,
@@ -169,6 +174,9 @@ impl<'a> Line<'a> {
             parked: of.parked,
             concurrency_limit: of.concurrency_limit,
             retries: of.retries,
+            retry_budget: RetryBudget::of(&of.retry_budget),
+            is_probing: of.next_probe.is_some(),
+            next_probe_seconds: of.next_probe.map(|next| next.as_secs_f64()),
             refused_items: of.refused_items,
             answers: of.answers,
             last_taken_at: Some(of.answers.last_taken_unix_ms).filter(|ms| *ms > 0).map(rfc3339_millis),
@@ -179,6 +187,19 @@ impl<'a> Line<'a> {
             backlog: of.backlog.as_ref().map(Backlog::of),
             setup_failed: of.setup_failed,
         }
+    }
+}
+
+/// Retries that may be made at once.
+#[derive(Serialize)]
+struct RetryBudget {
+    left: f64,
+    most: f64,
+}
+
+impl RetryBudget {
+    fn of(RetryFigures { left, most }: &RetryFigures) -> Self {
+        Self { left: *left, most: *most }
     }
 }
 

@@ -180,6 +180,12 @@ struct Answer<'a> {
     samples: u64,
     kept: u64,
     removed: u64,
+    /// Of all samples, each as a request of its own.
+    bytes_before: u64,
+    bytes_after: u64,
+    /// Of items and bytes; less than 0 if rules add more than they remove. There is none of nothing.
+    removed_ratio: Option<f64>,
+    removed_bytes_ratio: Option<f64>,
     failed: u64,
     rules: Vec<Value>,
     #[serde(serialize_with = "before_and_after")]
@@ -199,16 +205,24 @@ fn answer<'a>(
     redacts: bool,
     filters: Option<&[FluentBitFilter]>,
 ) -> Answer<'a> {
-    let Rehearsal { kept, removed, rules, .. } = rehearsal;
+    let Rehearsal { kept, removed, bytes_before, bytes_after, rules, .. } = rehearsal;
     Answer {
         samples: kept + removed,
         kept: *kept,
         removed: *removed,
+        bytes_before: *bytes_before,
+        bytes_after: *bytes_after,
+        removed_ratio: removed_ratio(kept + removed, *kept),
+        removed_bytes_ratio: removed_ratio(*bytes_before, *bytes_after),
         failed: rules.iter().map(|rule| rule.errors).sum(),
         rules: rules.iter().map(rule).collect(),
         changed: Changes { signal: pipeline.id.signal, rehearsal, redacts },
         yaml: yaml::documents(&[object(pipeline, filters)]),
     }
+}
+
+fn removed_ratio(before: u64, after: u64) -> Option<f64> {
+    (before > 0).then(|| (before as f64 - after as f64) / before as f64)
 }
 
 /// Documents are made one after the other.

@@ -38,6 +38,8 @@ fn as_json(of: &Value) -> Value {
         "message": said(of), "pending": of["books"]["pending"], "pending_bytes": of["pending_bytes"],
         "backlog_bytes": of["backlog"]["bytes"], "last_taken_at": of["last_taken_at"],
         "in_flight": of["in_flight"], "concurrency_limit": of["concurrency_limit"],
+        "retries_left": of["retry_budget"]["left"], "is_probing": of["is_probing"],
+        "next_probe_seconds": of["next_probe_seconds"],
         "answers_lately": lately["requests"], "p50_lately_seconds": quantile(lately, 0.5),
         "p99_lately_seconds": quantile(lately, 0.99), "codes": of["codes"],
     })

@@ -59,6 +59,15 @@ async fn answers_are_counted_by_their_codes_and_by_how_soon_they_came() {
     eventually("both were lately", async || shown(&weir, "traces/http").await["latency_lately"]["requests"] == 2).await;
     eventually("nobody answers", async || shown(&weir, "traces/gone").await["codes"]["none"].as_u64() > Some(0)).await;
     assert_eq!(shown(&weir, "traces/gone").await["codes"].as_object().unwrap().len(), 1);
+    eventually("a retry takes a part of its budget", async || {
+        let gone = shown(&weir, "traces/gone").await;
+        let [left, most] = ["left", "most"].map(|of| gone["retry_budget"][of].as_f64().unwrap());
+        let next = gone["next_probe_seconds"].as_f64();
+        gone["is_probing"] == true && next.is_some_and(|next| next <= 60.0) && left < most
+    })
+    .await;
+    let answers = shown(&weir, "traces/http").await;
+    assert_eq!((&answers["is_probing"], &answers["next_probe_seconds"]), (&json!(false), &Value::Null), "{answers}");
     let scrape = Scrape::of(weir.metrics).await;
     for (name, code) in [("http", "503"), ("http", "200"), ("grpc", "UNAVAILABLE"), ("grpc", "OK")] {
         let labels = format!("pipeline=\"{name}\",signal=\"traces\",code=\"{code}\"");
@@ -73,6 +82,8 @@ async fn the_same_is_in_a_terminal(weir: &Weir) {
     let (_, rows) = top(weir, &["--destinations", "--format", "json"]).await;
     let rows: Value = serde_json::from_str(&rows).unwrap();
     assert_eq!((&rows[0]["pipeline"], &rows[0]["backend"]), (&json!("traces/gone"), &json!("unreachable")), "{rows}");
+    assert!(rows[0]["is_probing"] == true && rows[0]["next_probe_seconds"].is_number(), "{rows}");
+    assert!(rows[0]["retries_left"].as_f64() > Some(100.0), "{rows}");
     let answered = rows.as_array().unwrap().iter().find(|row| row["pipeline"] == "traces/http").unwrap();
     assert_eq!((&answered["codes"]["503"], &answered["answers_lately"]), (&json!(1), &json!(2)), "{rows}");
     assert!(answered["p50_lately_seconds"].as_f64() <= answered["p99_lately_seconds"].as_f64(), "{rows}");

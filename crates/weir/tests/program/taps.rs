@@ -234,6 +234,10 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
     let (status, answer) = post(port, "/api/preview", &rules).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!((&answer["samples"], &answer["kept"], &answer["removed"]), (&json!(10), &json!(7), &json!(3)));
+    let [before, after] = ["bytes_before", "bytes_after"].map(|of| answer[of].as_u64().unwrap());
+    assert!(0 < after && after < before && answer["removed_ratio"] == 0.3, "{answer}");
+    let of_bytes = answer["removed_bytes_ratio"].as_f64().unwrap();
+    assert!((of_bytes * before as f64 - (before - after) as f64).abs() < 0.01, "{answer}");
     let [transform, filter] = [0, 1].map(|rule| &answer["rules"][rule]);
     assert_eq!((&filter["matched"], &filter["removed"]), (&json!(3), &json!(3)), "{transform}");
     assert_eq!(answer["changed"].as_array().unwrap().len(), 4);

@@ -1,0 +1,47 @@
+// What happened: what the self monitor said of pipelines, and what became of configurations.
+
+import { ask, askIfThere } from "./ask.js";
+import { BROUGHT } from "./configuration.js";
+import { day } from "./dom.js";
+import { troubleKind } from "./state.js";
+
+// What the process remembers, the oldest changes and the newest configurations first; `null` on a port that has none of these.
+let changes = [];
+let history = [];
+
+export async function lookForEvents() {
+  const configurations = async () => history && ((await askIfThere("api/configuration"))?.history ?? null);
+  [changes, history] = await Promise.all([ask("health/changes"), configurations()]);
+}
+
+// All of them, the newest first.
+export const events = () => [...changes.map(ofFlow), ...(history || []).map(ofConfiguration)].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
+
+// Those that a pipeline has a part in.
+export const eventsOf = (pipeline) => events().filter((event) => event.concerns(pipeline));
+
+const words = (of) => of.replaceAll("_", " ");
+
+function ofFlow({ at, pipeline, before, state, message }) {
+  return { key: `${at} ${pipeline}`, at, about: pipeline, what: `${words(before)} → ${words(state)}`, said: message || "", kind: troubleKind(state), concerns: (name) => name === pipeline };
+}
+
+const WHAT = { started: "started with a configuration", changed: "took up another configuration", refused: "refused a configuration" };
+
+function ofConfiguration({ number, at, what, by, error, ...lists }) {
+  const ways = ["added", "changed", "removed"].filter((way) => lists[way].length);
+  const names = ways.flatMap((way) => lists[way]);
+  // Of a long list the end is not known. One that was refused would have been for any of them.
+  const isOpen = what === "refused" || names.some((name) => name.startsWith("and "));
+  return {
+    key: `${number} ${at}`, at, about: "this process", what: `${WHAT[what] || what} (${BROUGHT[by] || by})`, kind: what === "refused" ? "warn" : null,
+    said: error || ways.map((way) => `${way} ${lists[way].join(", ")}`).join("; ") || "nothing is different", concerns: (name) => isOpen || names.includes(name),
+  };
+}
+
+export const EVENTS = [
+  { head: "When", of: (event) => day(event.at) },
+  { head: "Of", of: (event) => event.about },
+  { head: "What happened", of: (event) => event.what, kind: (event) => event.kind },
+  { head: "What was said", of: (event) => event.said, words: true },
+];
