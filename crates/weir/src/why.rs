@@ -39,10 +39,8 @@ Of the last 50 configurations since its start, a process says when each came and
 secret or saved; which pipelines it added, changed or removed; and why it was refused.";
 
 /// Where samples of what was lost are, and how it was.
-const LOST: [(&str, &str); 2] = [
-    ("/rejected", "its backend refused a request with it for good"),
-    ("/dropped", "a request with it was given up"),
-];
+const LOST: [(&str, &str); 2] =
+    [("/rejected", "its backend refused a request with it for good"), ("/dropped", "a request with it was given up")];
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

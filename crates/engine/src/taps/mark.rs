@@ -1,7 +1,7 @@
 //! What becomes of the request that a caught item is in.
 
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::books::Fate;
 

@@ -100,7 +100,10 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 400, &sink).await);
     let garbage = PortTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
-    gateway.engine.secure(&PortSecurity { tls: Some(garbage), tokens: Vec::new() }, &PortSecurity::default()).unwrap_err();
+    gateway
+        .engine
+        .secure(&PortSecurity { tls: Some(garbage), tokens: Vec::new() }, &PortSecurity::default())
+        .unwrap_err();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
     assert!(comes_through(to, 410, &sink).await, "the last good certificate stays");

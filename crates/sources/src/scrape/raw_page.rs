@@ -128,10 +128,12 @@ impl Viewing {
 /// Whether an answer is of the target itself. Whoever writes what a target answers could otherwise have somebody shown what
 /// Weir alone can reach.
 fn is_at(target: &Target, url: &Uri) -> bool {
-    let port = |url: &Uri| url.port_u16().or(match url.scheme_str() {
-        Some("https") => Some(443),
-        _ => Some(80),
-    });
+    let port = |url: &Uri| {
+        url.port_u16().or(match url.scheme_str() {
+            Some("https") => Some(443),
+            _ => Some(80),
+        })
+    };
     (url.host(), port(url)) == (target.url().host(), port(target.url()))
 }
 

@@ -138,7 +138,10 @@ impl Changed {
             )));
         }
         if written.len() > MOST_FILTERS {
-            return Err(Refusal::wrong(format!("{} filters are too many: at most {MOST_FILTERS} are tried", written.len())));
+            return Err(Refusal::wrong(format!(
+                "{} filters are too many: at most {MOST_FILTERS} are tried",
+                written.len()
+            )));
         }
         let section = |(number, filter): (usize, &FluentBitFilter)| match filter {
             FluentBitFilter::Written(text) => {
