@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -38,12 +39,13 @@ _SERVICES = {
 
 
 class Backend:
-    """Keeps what arrives. `certificates`: it speaks TLS, and wants a certificate of the same authority from clients."""
+    """Keeps what arrives, or so many of the newest items of each signal. `certificates`: it speaks TLS, and wants a certificate
+    of the same authority from clients."""
 
-    def __init__(self, address: str, certificates: Certificates | None = None):
+    def __init__(self, address: str, certificates: Certificates | None = None, keeps: int | None = None):
         # The share of requests that it refuses, with INVALID_ARGUMENT: 400 over HTTP.
         self.refuses = 0.0
-        self._items: list[tuple[str, Item]] = []
+        self._items: dict[str, deque[Item]] = {signal: deque(maxlen=keeps) for signal in _SERVICES}
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(4))
         for signal, add in _SERVICES.items():
@@ -61,11 +63,11 @@ class Backend:
     def take(self, signal: str, request: Any) -> None:
         arrived = [item for kind, item in items(MessageToDict(request)) if kind == signal]
         with self._lock:
-            self._items += [(signal, item) for item in arrived]
+            self._items[signal] += arrived
 
     def items(self, signal: str) -> list[Item]:
         with self._lock:
-            return [item for kind, item in self._items if kind == signal]
+            return list(self._items[signal])
 
     def stop(self) -> None:
         self._server.stop(None)
@@ -91,6 +93,8 @@ class HttpServer:
         # Before it takes something.
         self.pause_s = 0.0
         self.numbers = itertools.count()
+        # Requests that it took.
+        self.taken = 0
         self._server = ThreadingHTTPServer((address, 0), partial(_Handler, self))
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -112,6 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         status = self._of.answers(next(self._of.numbers))
         if status == 200:
             time.sleep(self._of.pause_s)
+            self._of.taken += 1
         self.send_response(status)
         self.send_header("content-length", "0")
         self.end_headers()

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +20,7 @@ HELM = _CACHE / "bin/helm"
 _POLL_S = 0.1
 # No command takes longer: `up` and image imports are the slowest.
 _COMMAND_S = 300
+_FORWARDED_S = 30
 
 
 class Refused(AssertionError):
@@ -100,6 +103,26 @@ class Cluster:
         """Waits for what `kubectl wait --for` knows, like `condition=Ready`."""
         options = (f"--for={condition}", f"--namespace={namespace}", f"--timeout={deadline_s}s")
         self.kubectl("wait", kind_and_name, *options)
+
+    @contextmanager
+    def forwarded(self, pod: str, port: int, namespace: str) -> Iterator[str]:
+        """A port of a pod as an address of this machine, on a port that is free, as long as `kubectl port-forward` runs."""
+        where = (f"--namespace={namespace}", "--address=127.0.0.1", f"pod/{pod}", f":{port}")
+        command = [*self._kubectl(), "port-forward", *where]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            late = threading.Timer(_FORWARDED_S, process.kill)
+            late.start()
+            try:
+                said = ""
+                while not (found := re.search(r"Forwarding from (\S+) ->", said)):
+                    line = process.stdout.readline()
+                    assert line, f"not within {_FORWARDED_S} s: {command} said {said!r}"
+                    said += line
+                late.cancel()
+                yield found[1]
+            finally:
+                late.cancel()
+                process.kill()
 
     def file(self, node: str, path: str) -> Path:
         """A file of a node, seen from this machine."""

@@ -7,6 +7,8 @@ from typing import Any
 from cluster import Cluster, wait_until
 
 NAMESPACE = "kyma-system"
+OPERATORS = "telemetry-manager"
+NODES = "telemetry-otlp-gateway"
 _OWN = "app.kubernetes.io/name"
 
 
@@ -52,9 +54,7 @@ class Installation:
         name = f"{kind}webhookconfiguration/telemetry-{kind}-webhook.kyma-project.io"
         return bool((self.cluster.find(name) or {}).get("webhooks"))
 
-    def logs(self) -> list[dict[str, Any]]:
-        """What operators have logged."""
-        said = self.cluster.kubectl(
-            "logs", "--namespace", NAMESPACE, "--selector", f"{_OWN}=telemetry-manager", "--tail=-1"
-        )
+    def logs(self, of: str = OPERATORS) -> list[dict[str, Any]]:
+        """What the pods of a part have logged."""
+        said = self.cluster.kubectl("logs", "--namespace", NAMESPACE, "--selector", f"{_OWN}={of}", "--tail=-1")
         return [json.loads(line) for line in said.splitlines()]

@@ -8,14 +8,21 @@ import pytest
 
 from backend import Backend, HttpServer
 from cluster import Cluster, Object, wait_until
-from installation import NAMESPACE, Installation
+from installation import NAMESPACE, NODES, OPERATORS, Installation
+from processes import seconds_of
 from scenarios import GROUP
 
 pytestmark = pytest.mark.nodes
 
 _TOLD_S = 30
 _OVER_S = 60
-_HEALTHY_S = 60
+_HEALTHY_S = 180
+# From the conditions of pipelines to those of the Telemetry, while pods may still start.
+_WRITTEN_S = 30
+# As many items of each signal as a test looks at: of hundreds of thousands.
+_KEPT = 100
+# Nodes say it each time that they read a configuration, for whoever wrote it.
+_DEPRECATED = "deprecated FluentBit technology stack"
 # Each is a page, and a request to the backend, every second.
 _TARGETS = 15
 _KINDS = {"traces": "TracePipeline", "metrics": "MetricPipeline", "logs": "LogPipeline"}
@@ -24,7 +31,7 @@ _KINDS = {"traces": "TracePipeline", "metrics": "MetricPipeline", "logs": "LogPi
 @pytest.fixture
 def backend(installation: Installation) -> Iterator[Backend]:
     cluster = installation.cluster
-    backend = Backend(cluster.address)
+    backend = Backend(cluster.address, keeps=_KEPT)
     yield backend
     backend.stop()
     _clean(cluster)
@@ -45,30 +52,26 @@ def _clean(cluster: Cluster) -> None:
     _collects_every(cluster, None)
 
 
-def test_what_is_well_stays_healthy_and_what_is_refused_is_told(installation: Installation, backend: Backend) -> None:
-    """Of pushed traces, metrics and logs, of lines of containers and of pages that are scraped: well, then 30 % refused, then
-    all, then well again."""
+def test_what_is_well_stays_healthy_and_what_is_refused_is_told(
+    installation: Installation, backend: Backend, server: HttpServer
+) -> None:
+    """Of pushed traces, metrics and logs, of lines of containers, as OTLP and as Fluent Bit has them, and of pages that are
+    scraped: well, and nothing in the logs, then 30 % refused, then all, then well again."""
     cluster = installation.cluster
     parts = {_pushed(installation, backend, signal): "Gateway" for signal in _KINDS}
     parts[_printed(installation, backend)] = "Agent"
     parts[_scraped(installation, backend)] = "Agent"
-    for pipeline in parts:
-        _wait_for(cluster, pipeline, "FlowHealthy", 120)
-    wait_until(lambda: all(backend.items(signal) for signal in _KINDS), "data flows", 90)
-    ends = time.monotonic() + _HEALTHY_S
-    while time.monotonic() < ends:
-        for pipeline in parts:
-            assert _reason(cluster, pipeline) == "FlowHealthy", pipeline
-        time.sleep(1)
+    parts[_served(installation, server)] = "Agent"
+    healthy = dict.fromkeys(parts, "FlowHealthy")
+    _all_become(cluster, healthy, 120)
+    wait_until(lambda: all(backend.items(signal) for signal in _KINDS) and server.taken > 10, "data flows", 90)
+    wait_until(lambda: any(it["metric"]["name"] == "things" for it in backend.items("metrics")), "pages are scraped", 60)
+    _stay_well(installation, healthy)
     for share, word in ((0.3, "Some"), (1.0, "All")):
-        backend.refuses = share
+        _refuse(share, backend, server)
         _all_become(cluster, {pipeline: f"{part}{word}TelemetryDataDropped" for pipeline, part in parts.items()}, _TOLD_S)
-        state = cluster.find("telemetry/default", NAMESPACE)["status"]
-        assert state["state"] == "Warning", state
-        reasons = {it["type"]: it["reason"] for it in state["conditions"]}
-        assert reasons["TraceComponentsHealthy"] == f"Gateway{word}TelemetryDataDropped", reasons
-    backend.refuses = 0.0
-    _all_become(cluster, dict.fromkeys(parts, "FlowHealthy"), _OVER_S)
+    _refuse(0.0, backend, server)
+    _all_become(cluster, healthy, _OVER_S)
 
 
 def test_what_was_refused_from_the_start_is_told(installation: Installation, backend: Backend) -> None:
@@ -82,11 +85,8 @@ def test_what_was_refused_from_the_start_is_told(installation: Installation, bac
 
 def test_servers_that_refuse_logs_or_take_them_slowly_are_told(installation: Installation, server: HttpServer) -> None:
     """As pipelines of Fluent Bit have it: three of ten requests refused, then all; one of fifty taken, and slowly."""
-    cluster, pipeline = installation.cluster, "logpipeline/server"
-    output = {"http": {"host": {"value": cluster.address}, "port": str(server.port), "tls": {"insecure": True}}}
-    cluster.apply(_pipeline("LogPipeline", "server", output, {"runtime": {"namespaces": {"include": ["default"]}}}))
-    _prints(cluster)
-    wait_until(lambda: next(server.numbers) > 10, "data flows", 120)
+    cluster, pipeline = installation.cluster, _served(installation, server)
+    wait_until(lambda: server.taken > 10, "data flows", 120)
     _wait_for(cluster, pipeline, "FlowHealthy", 60)
     server.answers = lambda number: 400 if number % 10 < 3 else 200
     _all_become(cluster, {pipeline: "AgentSomeTelemetryDataDropped"}, _TOLD_S)
@@ -103,12 +103,28 @@ def test_servers_that_refuse_logs_or_take_them_slowly_are_told(installation: Ins
 def test_logs_of_a_server_that_is_away_are_kept(installation: Installation, backend: Backend) -> None:
     """As a pipeline of Fluent Bit has it: a server whose port nobody has."""
     cluster = installation.cluster
-    output = {"http": {"host": {"value": cluster.address}, "port": "9", "tls": {"insecure": True}}}
-    cluster.apply(_pipeline("LogPipeline", "away", output, {"runtime": {"namespaces": {"include": ["default"]}}}))
+    cluster.apply(_fluent_bit("away", cluster.address, 9))
     _prints(cluster)
-    _wait_for(cluster, "logpipeline/away", "AgentNoLogsDelivered", 120)
+    _all_become(cluster, {"logpipeline/away": "AgentNoLogsDelivered"}, 120)
     message = _condition(cluster, "logpipeline/away")["message"]
     assert "Nothing is lost" in message and "are kept until" in message, message
+
+
+def _stay_well(installation: Installation, healthy: dict[str, str]) -> None:
+    """No status changes, and neither nodes nor operators log a warning."""
+    cluster, began = installation.cluster, time.time()
+    while time.time() < began + _HEALTHY_S:
+        assert {pipeline: _reason(cluster, pipeline) for pipeline in healthy} == healthy
+        time.sleep(1)
+    _whole_becomes(cluster, healthy)
+    lines = [line for of in (OPERATORS, NODES) for line in installation.logs(of) if line["level"] in ("WARN", "ERROR")]
+    said = [line for line in lines if seconds_of(line) >= began and _DEPRECATED not in line.get("message", "")]
+    assert not said, "\n".join(map(json.dumps, said))
+
+
+def _refuse(share: float, backend: Backend, server: HttpServer) -> None:
+    backend.refuses = share
+    server.answers = lambda number: 400 if number % 10 < share * 10 else 200
 
 
 def _pushed(installation: Installation, backend: Backend, signal: str) -> str:
@@ -127,6 +143,12 @@ def _printed(installation: Installation, backend: Backend) -> str:
     installation.cluster.apply(_pipeline("LogPipeline", "agent-logs", output, inputs))
     _prints(installation.cluster)
     return "logpipeline/agent-logs"
+
+
+def _served(installation: Installation, server: HttpServer) -> str:
+    installation.cluster.apply(_fluent_bit("server", installation.cluster.address, server.port))
+    _prints(installation.cluster)
+    return "logpipeline/server"
 
 
 def _scraped(installation: Installation, backend: Backend) -> str:
@@ -165,6 +187,11 @@ def _pipeline(kind: str, name: str, output: Object, inputs: Object | None = None
     return {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
+def _fluent_bit(name: str, address: str, port: int) -> Object:
+    output = {"http": {"host": {"value": address}, "port": str(port), "tls": {"insecure": True}}}
+    return _pipeline("LogPipeline", name, output, {"runtime": {"namespaces": {"include": ["default"]}}})
+
+
 def _pod(name: str, container: Object) -> Object:
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "restartPolicy": "Never"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
@@ -184,7 +211,7 @@ def _wait_for(cluster: Cluster, pipeline: str, reason: str, deadline_s: float) -
 
 
 def _all_become(cluster: Cluster, expected: dict[str, str], deadline_s: float) -> None:
-    """Prints how long each takes."""
+    """All pipelines that there are, and then the Telemetry. Prints how long each takes."""
     began, left = time.monotonic(), dict(expected)
     while left:
         for pipeline, reason in list(left.items()):
@@ -194,3 +221,24 @@ def _all_become(cluster: Cluster, expected: dict[str, str], deadline_s: float) -
         found = {pipeline: _condition(cluster, pipeline) for pipeline in left}
         assert time.monotonic() - began < deadline_s, f"not within {deadline_s} s: {left}, but {found}"
         time.sleep(0.5)
+    _whole_becomes(cluster, expected)
+
+
+def _whole_becomes(cluster: Cluster, pipelines: dict[str, str]) -> None:
+    """The Telemetry says of each kind what is wrong with its pipelines: of several, the first by its name counts."""
+    wanted = {"state": "Ready" if set(pipelines.values()) == {"FlowHealthy"} else "Warning"}
+    for kind in _KINDS.values():
+        reasons = [reason for pipeline, reason in sorted(pipelines.items()) if pipeline.startswith(f"{kind.lower()}/")]
+        well = "ComponentsRunning" if reasons else "NoPipelineDeployed"
+        component = kind.replace("Pipeline", "ComponentsHealthy")
+        wanted[component] = next((reason for reason in reasons if reason != "FlowHealthy"), well)
+    end = time.monotonic() + _WRITTEN_S
+    while (found := _whole(cluster)) != wanted:
+        assert time.monotonic() < end, f"the Telemetry says {found}, and not {wanted}"
+        time.sleep(0.5)
+
+
+def _whole(cluster: Cluster) -> dict[str, str]:
+    """The state of the Telemetry, and the reason of each of its conditions."""
+    status = cluster.find("telemetry/default", NAMESPACE)["status"]
+    return {"state": status["state"], **{it["type"]: it["reason"] for it in status["conditions"]}}

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ _ROOT = Path(__file__).parents[2]
 _DEPLOY = _ROOT / "deploy"
 _IMAGE = "registry.example.com/weir:0.1.0"
 _GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
+_ADMIN_PORT = 55679
 _SECRET_S = 5.0
 _TOLD_S = 30
 _OVER_S = 60
@@ -96,16 +98,32 @@ def test_everything_arrives_and_goes_where_a_secret_says(cluster: Cluster, backe
 
 
 def test_the_status_tells_of_a_backend_that_refuses(cluster: Cluster, backends: list[Backend]) -> None:
+    """Some, and then all, of what clients push and of what a container prints."""
     cluster.apply(_secret(backends[0]), _load())
-    flows = lambda: "FlowHealthy" in _reasons(cluster, "tracepipeline/short") and backends[0].items("traces")
+    parts = {"tracepipeline/short": "Gateway", "logpipeline/short": "Agent"}
+    are = lambda reasons: all(reason in _reasons(cluster, pipeline) for pipeline, reason in reasons.items())
+    flows = lambda: are(dict.fromkeys(parts, "FlowHealthy")) and backends[0].items("traces") and backends[0].items("logs")
     wait_until(flows, "data flows", 90)
-    backends[0].refuses = 1.0
-    told = lambda: "GatewayAllTelemetryDataDropped" in _reasons(cluster, "tracepipeline/short")
-    wait_until(told, "the status says so", _TOLD_S)
+    for share, word in ((0.3, "Some"), (1.0, "All")):
+        backends[0].refuses = share
+        told = {pipeline: f"{part}{word}TelemetryDataDropped" for pipeline, part in parts.items()}
+        wait_until(lambda: are(told), f"the statuses say {told}", _TOLD_S)
     [message] = [it["message"] for it in _conditions(cluster, "tracepipeline/short") if it["type"] == "TelemetryFlowHealthy"]
     assert "spans" in message and "are kept" in message, message
     backends[0].refuses = 0.0
     wait_until(flows, "that is over", _OVER_S)
+
+
+def test_the_admin_port_of_a_node_is_there_by_way_of_kubectl(cluster: Cluster) -> None:
+    """The page, and a tap that shows what passes, as docs/operations.md has it."""
+    pod = next(it for it in cluster.get("pods", *_GATEWAYS)["items"] if "deletionTimestamp" not in it["metadata"])
+    with cluster.forwarded(pod["metadata"]["name"], _ADMIN_PORT, NAMESPACE) as admin:
+        assert "<!doctype html>" in (page(admin, "/") or "")
+        tap = _post(admin, "/api/taps", {"pipeline": "traces/short", "where": 'span.name == "tapped"'})["tap"]
+        client.push(f"{pod['status']['podIP']}:4317", "traces", {"service.name": "shop"}, {"name": "tapped"})
+        shown = lambda: json.loads(page(admin, f"/api/taps/{tap}") or "{}").get("items")
+        [item] = wait_until(shown, "the tap shows the span", 15)
+        assert '"tapped"' in json.dumps(item["item"]), item
 
 
 @pytest.fixture
@@ -169,6 +187,13 @@ def _books(cluster: Cluster) -> list[dict[str, int]]:
     return [pipeline for text in pages if text for pipeline in json.loads(text)["pipelines"]]
 
 
+def _post(address: str, path: str, document: object) -> dict[str, object]:
+    head = {"content-type": "application/json"}
+    request = urllib.request.Request(f"http://{address}{path}", json.dumps(document).encode(), head)
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return json.load(answer)
+
+
 def _secret(backend: Backend) -> dict[str, object]:
     metadata = {"name": "backend", "namespace": "default"}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"endpoint": backend.endpoint}}
@@ -186,11 +211,9 @@ def _pipeline(kind: str, name: str = "short", secret: str = "backend", **spec: o
 
 
 def _writer() -> dict[str, object]:
-    container = {
-        "name": "main",
-        "image": "weir.test/busybox:1",
-        "command": ["sh", "-c", "while true; do echo a line of a container; sleep 1; done"],
-    }
+    """A hundred lines a second: in each moment there are requests of which some can be refused."""
+    loop = "i=0; while true; do echo a line of a container; i=$((i+1)); [ $((i%20)) != 0 ] || sleep 0.2; done"
+    container = {"name": "main", "image": "weir.test/busybox:1", "command": ["sh", "-c", loop]}
     metadata = {"name": "writer", "namespace": "default", "labels": {"app": "shop"}}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -256,8 +256,8 @@ impl Writer {
                     %error,
                     left_out,
                     advice = crate::store::LOOK_AT_THE_DISK,
-                    "cannot write down what was delivered or delete what is done with; it is tried again, and a start \
-                     before that succeeds delivers the data again"
+                    "cannot write down in the journal what was delivered, or delete what is done with; it is tried \
+                     again, and a start before that succeeds delivers the data again"
                 );
             }
         }

@@ -72,7 +72,8 @@ impl<'a> Gateway<'a> {
     ) -> anyhow::Result<Self> {
         let (file, data) = files(&directory);
         let text = pipelines.iter().map(config::weir).collect::<Vec<_>>().join("---\n");
-        let arguments = weir_arguments(settings, ports, &file, &data);
+        let pod_logs = pipelines.iter().find_map(|of| of.pod_logs);
+        let arguments = weir_arguments(settings, ports, pod_logs, &file, &data);
         let configured = Configured { text, arguments, environment: Vec::new() };
         Self::start_as(system, settings, (directory, ports, ports.grpc), configured).await
     }
@@ -242,13 +243,11 @@ fn configure(kind: SystemKind, settings: &Settings, place: &Place<'_>, file: &Pa
     let memory = settings.memory_bytes;
     let limit = vec![("GOMEMLIMIT", memory.to_string())];
     match kind {
-        SystemKind::Weir => {
-            let mut arguments = weir_arguments(settings, *ports, file, data);
-            if let Some(pods) = pipelines.pod_logs {
-                arguments.extend(["--pod-logs".to_owned(), pods.display().to_string()]);
-            }
-            Configured { text: config::weir(pipelines), arguments, environment: Vec::new() }
-        }
+        SystemKind::Weir => Configured {
+            text: config::weir(pipelines),
+            arguments: weir_arguments(settings, *ports, pipelines.pod_logs, file, data),
+            environment: Vec::new(),
+        },
         SystemKind::Otelcol => Configured {
             text: config::otelcol(*ports, pipelines, memory, data),
             arguments: vec!["--config".into(), file.display().to_string()],
@@ -272,7 +271,8 @@ fn configure(kind: SystemKind, settings: &Settings, place: &Place<'_>, file: &Pa
     }
 }
 
-fn weir_arguments(settings: &Settings, ports: Ports, file: &Path, data: &Path) -> Vec<String> {
+/// `pod_logs`: where container logs are, if they are read.
+fn weir_arguments(settings: &Settings, ports: Ports, pod_logs: Option<&Path>, file: &Path, data: &Path) -> Vec<String> {
     let mut arguments = vec!["run".to_owned(), file.display().to_string()];
     for (flag, value) in [
         ("--listen", "127.0.0.1".to_owned()),
@@ -287,6 +287,9 @@ fn weir_arguments(settings: &Settings, ports: Ports, file: &Path, data: &Path) -
     }
     if settings.has_data_directory {
         arguments.extend(["--data-dir".to_owned(), data.display().to_string()]);
+    }
+    if let Some(pods) = pod_logs {
+        arguments.extend(["--pod-logs".to_owned(), pods.display().to_string()]);
     }
     arguments.extend(settings.weir_arguments.iter().cloned());
     arguments

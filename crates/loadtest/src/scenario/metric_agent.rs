@@ -2,7 +2,7 @@
 //!
 //! As with gateways it gathers facts and judges nothing; see `judgement/pages.rs`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -37,6 +37,8 @@ const FIRST_SCRAPES: u32 = 2;
 /// When Prometheus, and a collector with its code, look for targets for the first time.
 const DISCOVERY: Duration = Duration::from_secs(5);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// What targets write at their end.
+const REPORT: &str = "pages.json";
 
 /// Everything a run of one agent showed.
 pub(crate) struct ScrapeTrial {
@@ -121,8 +123,8 @@ impl<'a> RunningTrial<'a> {
         let port = |ports: &SinkPorts| if writes { ports.http } else { ports.grpc };
         let (setup, backends) = Setup::start(part, settings, port).await?;
         let port = free_ports(1)?[0];
-        let report = part.directory.join("pages.json");
-        let targets = start_targets(part, scraped, settings, port, &report).await?;
+        let targets = start_targets(settings, &part.directory, scraped, port).await?;
+        let report = part.directory.join(REPORT);
         let mut place = setup.place(part, settings);
         place.pipelines.scraped = Some(Scraped { port, targets: scraped.targets, interval: scraped.interval });
         let gateway = Gateway::start(part.system, settings, place).await?;
@@ -240,15 +242,14 @@ impl<'a> RunningTrial<'a> {
 }
 
 /// Starts the targets and waits until they listen.
-async fn start_targets(
-    part: &Part<'_>,
-    scraped: &ScrapeLoad,
+pub(crate) async fn start_targets(
     settings: &Settings,
+    directory: &Path,
+    scraped: &ScrapeLoad,
     port: u16,
-    report: &std::path::Path,
 ) -> anyhow::Result<Process> {
     let mut arguments = vec!["load".to_owned(), "scrape-targets".to_owned(), format!("--port={port}")];
-    arguments.extend(["--report".to_owned(), report.display().to_string()]);
+    arguments.extend(["--report".to_owned(), directory.join(REPORT).display().to_string()]);
     arguments.extend(scraped.arguments.iter().cloned());
     let mut targets = Process::start(Launch {
         name: "targets",
@@ -256,7 +257,7 @@ async fn start_targets(
         arguments,
         environment: Vec::new(),
         cores: &settings.layout.judge,
-        directory: &part.directory,
+        directory,
     })?;
     let mut ticks = interval(READY_POLL);
     // They write millions of lines before they listen, and end when they cannot.

@@ -81,8 +81,10 @@ impl Prepared {
     pub(crate) fn load(&self) -> String {
         let Settings { processing, compression, memory_bytes, .. } = &self.settings;
         let (load, shape) = load(&self.scripts, &self.settings);
+        let is_self_monitor = self.args.test == Test::SelfMonitor;
+        let collected = if is_self_monitor { format!("; {}", self_monitor::COLLECTED) } else { String::new() };
         format!(
-            "{load}; {shape}; processing: {}; compression: {}; memory {} MiB",
+            "{load}; {shape}; processing: {}; compression: {}; memory {} MiB{collected}",
             processing.describe(),
             compression.name().unwrap_or("none"),
             memory_bytes >> 20,

@@ -1,9 +1,10 @@
 //! `weir loadtest -t self-monitor`: whether troubles are told, how soon, and nothing that is none.
 //!
-//! As in the published test, there are three pipelines of each signal, and a synthetic load. The three pipelines of a signal send
-//! to three backends. While all are well, nothing may be told; then one backend fails in the ways in which backends do, and
+//! As in the published test, there are three pipelines of each signal, and a synthetic load; beside what clients push, those of
+//! logs read what containers write, and those of metrics scrape. The three pipelines of a signal send to three backends. While all are well, nothing may be told; then one backend fails in the ways in which backends do, and
 //! its pipelines have to be told, and those alone. What is told is read from `/health/pipelines`, as the operator does.
 
+mod collected;
 mod report;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use anyhow::Context;
 use serde::Deserialize;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+pub(crate) use self::collected::COLLECTED;
+use self::collected::Collected;
 pub(crate) use self::report::rows_of;
 use self::report::{Course, Report, Told};
 use super::backend::Backend;
@@ -76,7 +79,10 @@ pub(super) async fn test(heading: &str, system: &System, settings: &Settings) ->
 pub(super) fn heading(name: &str, settings: &Settings) -> String {
     let limits = format!("told within {TOLD_WITHIN:?}, over within {OVER_WITHIN:?}");
     let healthy = settings.duration.as_secs_f64();
-    format!("{name}: self-monitor, {healthy} s all is well, then {} troubles; {limits}\n\n", TROUBLES.len())
+    let troubles = TROUBLES.len();
+    format!(
+        "{name}: self-monitor, {healthy} s all is well, then {troubles} troubles; {limits}\nbeside clients, {COLLECTED}\n\n"
+    )
 }
 
 /// What is told of a pipeline.
@@ -94,6 +100,7 @@ struct Scene<'a> {
     backends: Vec<Backend>,
     /// They are killed at the end: how much they sent is not the point.
     generators: Vec<Process>,
+    collected: Collected,
     /// What was told of each pipeline last.
     last: BTreeMap<String, String>,
     false_alarms: Vec<String>,
@@ -114,6 +121,7 @@ impl<'a> Scene<'a> {
             backend.prepare(HEALTHY).await?;
         }
         let grpc: Vec<_> = sinks.iter().map(|sink| sink.grpc).collect();
+        let collected = Collected::start(settings, &directory).await?;
         let pipelines = Signal::ALL.map(|signal| Pipelines {
             signal,
             backends: &grpc,
@@ -122,8 +130,8 @@ impl<'a> Scene<'a> {
             processing: settings.processing,
             overlay: None,
             annotations: &settings.annotations,
-            pod_logs: None,
-            scraped: None,
+            pod_logs: (signal == Signal::Logs).then_some(collected.pods.as_path()),
+            scraped: (signal == Signal::Metrics).then_some(collected.scraped),
         });
         let gateway = Gateway::start_all(system, settings, (directory.clone(), ports), &pipelines).await?;
         let generators = Signal::ALL.map(|signal| generator(settings, &directory, signal, ports.grpc));
@@ -133,6 +141,7 @@ impl<'a> Scene<'a> {
             metrics: ports.metrics,
             backends,
             generators: generators.into_iter().collect::<anyhow::Result<_>>()?,
+            collected,
             last: BTreeMap::new(),
             false_alarms: Vec::new(),
             readings: Readings::default(),
@@ -216,6 +225,7 @@ impl<'a> Scene<'a> {
     /// Looks once. Of pipelines that may not be in trouble, each change to one is noted.
     async fn look(&mut self, may_be: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         self.gateway.check_alive()?;
+        self.collected.check_alive()?;
         self.readings.read(&self.gateway)?;
         let page = http::get(self.health, "/health/pipelines").await?;
         let page: Vec<Health> = serde_json::from_slice(&page).context("cannot read /health/pipelines")?;
@@ -234,13 +244,15 @@ impl<'a> Scene<'a> {
 
     async fn stop(self) -> anyhow::Result<()> {
         drop(self.generators);
+        let page = http::get(self.metrics, "/metrics").await?;
+        collected::check_read(&String::from_utf8_lossy(&page))?;
         if let Some(problem) = self.gateway.stop().await {
             anyhow::bail!("{problem}");
         }
         for backend in self.backends {
             backend.stop().await?;
         }
-        Ok(())
+        self.collected.stop().await
     }
 }
 

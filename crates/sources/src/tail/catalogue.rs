@@ -188,6 +188,7 @@ impl Catalogue {
             {
                 tracing::error!(
                     container = %name,
+                    waiting = self.without_memory(),
                     memory = self.memory.memory(),
                     left_out,
                     advice = "give weir more --memory",

@@ -51,7 +51,7 @@ pub(super) fn open(state: Option<&Path>) -> Result<Opened, StartError> {
     if left_out > 0 {
         tracing::error!(
             state = %state.display(),
-            left_out,
+            checkpoints = left_out,
             advice = "give weir more --memory",
             "there are more checkpoints of container logs than memory for them; some lines are read again"
         );

@@ -19,9 +19,11 @@ use weir_testkit::backend::{Backend, Say};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::http::{self, PROTOBUF};
 use weir_testkit::manifests::{pipeline, plain, with_spec};
+use weir_testkit::metrics::Scrape;
 use weir_testkit::signals::numbered;
 use weir_testkit::sink::{faults, sink};
 use weir_testkit::{eventually, payload};
+use weir_units::parse_duration;
 
 use crate::destinations::top;
 use crate::fluent_bit::{Node, pod};
@@ -118,25 +120,44 @@ fn output(signal: Signal, sink: &Sink) -> String {
     pipeline(signal, "backend", &plain("grpc", sink.grpc))
 }
 
-/// Everything is well for 20 looks, with a pipeline of each kind.
+/// A pipeline of each signal, to which clients push and containers print; one that scrapes, and one as Fluent Bit has it.
+fn of_each_kind(sink: &Sink, urls: &[String]) -> String {
+    let scraping = scraping("scraped", sink.grpc, urls).replace("{prometheus", "{otlp: {enabled: false}, prometheus");
+    let pushed = Signal::ALL.map(|signal| output(signal, sink)).concat();
+    [pushed, scraping, every("1s"), "---\n".to_owned(), http_pipeline(sink.http)].concat()
+}
+
+/// Everything is well for 36 looks, which are three minutes by default: what clients push, what containers print, and what
+/// is scraped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_pipelines_that_are_well_nothing_is_told() {
     let (dir, sink, node) = (DataDir::new(), sink("{}").await, Arc::new(Node::new()));
-    let manifests = Signal::ALL.map(|signal| output(signal, &sink)).concat() + &pod();
+    let (_target, urls) = targets().await;
     let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--pod-logs", node.pods()]].concat();
-    let weir = Weir::start(&manifests, &arguments).await;
+    let weir = Weir::start(&of_each_kind(&sink, &urls), &arguments).await;
     let mut load: Vec<_> = Signal::ALL.iter().map(|signal| Load::push(&weir, *signal)).collect();
     load.push(Load::print(&node));
-    becomes(&weir, "healthy").await;
-    sleep(Duration::from_secs(10)).await;
+    let expected = ["traces/backend", "metrics/backend", "metrics/scraped", "logs/backend", "logs/http"];
+    eventually("all of them deliver", async || {
+        let scrape = Scrape::of(weir.metrics).await;
+        expected.iter().all(|id| {
+            let (signal, name) = id.split_once('/').unwrap();
+            scrape.sum("weir_pipeline_delivered_items_total", &format!("pipeline=\"{name}\",signal=\"{signal}\"")) > 0.0
+        })
+    })
+    .await;
+    sleep(parse_duration(LOOKS[1]).unwrap() * 36).await;
     let page = http::get(weir.health, "/health/pipelines").await;
     let page: Vec<Value> = serde_json::from_str(&page.text()).unwrap();
     let states: Vec<_> =
         page.iter().map(|of| (of["pipeline"].as_str().unwrap(), of["state"].as_str().unwrap())).collect();
-    assert_eq!(states, ["traces/backend", "metrics/backend", "logs/backend"].map(|id| (id, "healthy")));
-    assert_eq!(page[2]["roles"], json!({"gateway": true, "agent": true}));
-    assert_eq!(page[0]["roles"], json!({"gateway": true, "agent": false}));
-    assert_eq!(logged(&weir), Vec::<Value>::new());
+    assert_eq!(states, expected.map(|id| (id, "healthy")));
+    let roles = |gateway: bool, agent: bool| json!({"gateway": gateway, "agent": agent});
+    let said: Vec<_> = page.iter().map(|of| of["roles"].clone()).collect();
+    let [traces, _, scraped, logs, fluent_bit] = &said[..] else { panic!("{said:?}") };
+    assert_eq!([traces, scraped], [&roles(true, false), &roles(false, true)]);
+    assert_eq!([logs, fluent_bit], [&roles(true, true), &roles(false, true)]);
+    assert_eq!((logged(&weir), changes(&weir).await), (Vec::<Value>::new(), Vec::new()));
 }
 
 /// A backend that refuses three of ten requests with 400, and then none.
@@ -197,14 +218,20 @@ async fn a_backend_that_refuses_all_that_containers_print() {
     passed_only(&weir, &["some_dropped", "nothing_delivered", "all_dropped"]);
 }
 
-/// Targets that change all the time, scraped once a second.
-async fn scraped(sink: &Sink) -> (Weir, DataDir, Target) {
+/// Ten targets that change all the time: where they are, and their URLs.
+async fn targets() -> (Target, Vec<String>) {
     let page = |number: usize| {
         let lines = (0..300).map(|series| format!("things{{series=\"{series}\"}} {}\n", number + series));
         format!("# TYPE things gauge\n{}", lines.collect::<String>())
     };
-    let (dir, target) = (DataDir::new(), Target::start(None, page).await);
-    let urls: Vec<_> = (0..10).map(|number| format!("{}?n={number}", target.url("http"))).collect();
+    let target = Target::start(None, page).await;
+    let urls = (0..10).map(|number| format!("{}?n={number}", target.url("http"))).collect();
+    (target, urls)
+}
+
+/// A pipeline for which they are scraped once a second.
+async fn scraped(sink: &Sink) -> (Weir, DataDir, Target) {
+    let (dir, (target, urls)) = (DataDir::new(), targets().await);
     let manifests = scraping("backend", sink.grpc, &urls) + &every("1s");
     let arguments = [&LOOKS[..], &["--data-dir", dir.arg()]].concat();
     (Weir::start(&manifests, &arguments).await, dir, target)

@@ -12,6 +12,7 @@
 
 #[cfg(test)]
 mod admin;
+#[cfg(test)]
 mod advice;
 #[cfg(test)]
 mod bad_rules;
