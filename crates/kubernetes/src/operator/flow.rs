@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(round(&["a", "b", "c"], &["a", "b", "c"]), (3, 0));
         // Pods that are replaced: those that come have not been asked, and those that went were well.
         assert_eq!(round(&["d"], &[]), (3, 0));
-        assert_eq!(round(&["d"], &["d"]), (4, 0));
+        assert!((2..ROUNDS).all(|_| round(&["d"], &["d"]) == (4, 0)));
         assert_eq!(round(&["d"], &["d"]), (1, 0));
     }
 }
