@@ -40,6 +40,12 @@ class Installation:
     def uninstall(self) -> None:
         self.cluster.helm("uninstall", "weir", "--namespace", NAMESPACE, "--wait", "--timeout=120s")
 
+    def restore_telemetry(self) -> None:
+        """What a test that failed has left deleted: others need it."""
+        if not self.cluster.find("telemetry/default", NAMESPACE):
+            metadata = {"name": "default", "namespace": NAMESPACE}
+            self.cluster.apply({"apiVersion": "operator.kyma-project.io/v1beta1", "kind": "Telemetry", "metadata": metadata, "spec": {}})
+
     def wait_until_ready(self) -> None:
         """Until pipelines are checked and statuses are written."""
         self.cluster.kubectl(

@@ -18,6 +18,7 @@ def run(installation: Installation, certificates: Certificates, request: pytest.
     run = Run(installation.cluster, certificates, request.param)
     yield run
     run.clean()
+    installation.restore_telemetry()
 
 
 @pytest.mark.parametrize("run", _OPERATOR, ids=lambda case: case.id, indirect=True)
