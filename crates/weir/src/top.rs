@@ -18,6 +18,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep_until};
 use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number};
@@ -183,6 +184,7 @@ async fn watch(args: &TopArgs, mut screen: Screen) -> anyhow::Result<()> {
     screen.look()?;
     let mut signals = Signals::new()?;
     let mut keys = if redraws { Keys::of_terminal() } else { None };
+    let mut next = Instant::now() + args.interval;
     loop {
         let looked = tokio::select! {
             () = signals.next() => return Ok(()),
@@ -190,7 +192,11 @@ async fn watch(args: &TopArgs, mut screen: Screen) -> anyhow::Result<()> {
                 END => return Ok(()),
                 key => screen.turn(key, args.interval),
             },
-            () = tokio::time::sleep(args.interval) => screen.look(),
+            // Whatever keys are pressed meanwhile.
+            () = sleep_until(next) => {
+                next = Instant::now() + args.interval;
+                screen.look()
+            }
         };
         match looked {
             Ok(()) => {}
