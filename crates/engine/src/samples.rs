@@ -105,7 +105,7 @@ impl Samples {
     pub(crate) fn make_room_among(&self, code: &str) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let mut alike = ring.iter().enumerate().filter(|(_, sample)| sample.code == code).map(|(at, _)| at);
-        if let (Some(oldest), true) = (alike.next(), alike.count() + 2 > KEPT_ALIKE) {
+        if let (Some(oldest), true) = (alike.next(), alike.count() + 1 >= KEPT_ALIKE) {
             ring.remove(oldest);
         }
     }

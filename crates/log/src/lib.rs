@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! - **SAY-1** However often something comes, there is no more than one line of it in half a minute ([`Seldom`]), or
-//!   fifty in a minute for each reason ([`Warnings`]).
+//!   fifty in a period of a minute for each reason ([`Warnings`]).
 //! - **SAY-2** What had no line is counted, and the count is handed out once.
 
 #![forbid(unsafe_code)]

@@ -19,7 +19,7 @@ const PARTS = {
   pages: "answers to whoever asks for metrics, for this page, or for what it shows",
   backend_connections: "set aside for connections to backends",
   pieces: "notes on telemetry that is on the disk: where it is, and when it is tried again",
-  samples: "samples of what backends refused",
+  samples: "samples of what backends refused, and of what was given up",
   recent: "recent items of pipelines",
   series: "what the conversion of metrics to delta remembers of each series",
 };

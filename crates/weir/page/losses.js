@@ -14,17 +14,19 @@ let samples = [];
 // Items that are shown of what passed before anybody looked.
 let recent = [];
 
-// Why Weir gives items up, and the way on which a tap sees such items.
+// Why Weir gives items up.
 const DROPPED = {
-  memory_full: ["its share of the memory was full: newer data took the place of its oldest", "dropped"],
-  shutdown: ["it was in memory when its pipeline or the process ended", "dropped"],
-  backlog_full: ["its backlog was as large as it may be: newer data took the place of its oldest", "stored"],
-  backlog_age: ["it had waited on the disk for as long as it may", "stored"],
-  disk_full: ["the disk was full", "dropped"],
-  journal_damaged: ["the disk did not give back what was written", null],
+  memory_full: "its share of the memory was full: newer data took the place of its oldest",
+  shutdown: "it was in memory when its pipeline or the process ended",
+  backlog_full: "its backlog was as large as it may be: newer data took the place of its oldest",
+  backlog_age: "it had waited on the disk for as long as it may",
+  disk_full: "the disk was full",
+  journal_damaged: "the disk did not give back what was written",
 };
-const REFUSED = { partial_success: ["the backend took the requests, but not all that was in them, and does not say what", null] };
-const TAPS = { dropped: "Tap what is dropped", stored: "Tap what waits on the disk", rejected: "Tap what is refused" };
+const REFUSED = { partial_success: "the backend took the requests, but not all that was in them, and does not say what" };
+// Of these no item is known to be lost.
+const UNKNOWN = ["journal_damaged", "partial_success"];
+const TAPS = { dropped: "Tap what is dropped", rejected: "Tap what is refused" };
 
 export const losses = {
   name: "losses",
@@ -39,7 +41,7 @@ export const losses = {
     removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what, event) => (what === "recent" ? showRecent(key, "removed", event.target) : go(what, key, "removed")), none: "No pipeline has rules." });
     $("losses").append(
       element("h2", {}, "Lost"), lossesTable.root,
-      element("p", { class: "faint words" }, "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good, and a tap does not see what becomes of it there: the samples below do. Of what waits, the oldest is given up first; once a second the first item of it is kept."),
+      element("p", { class: "faint words" }, "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good. What is sent in parts until the bad items are found is shown as that: the samples below are those items. Of what waits, the oldest is given up first; once a second the first item of it is kept."),
       element("h2", {}, "Samples of what was lost"),
       element("p", { class: "faint words", id: "losses-elsewhere" }, "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 unless told otherwise)."),
       element("p", { id: "losses-trouble", class: "bad words", role: "alert" }), samplesTable.root,
@@ -58,11 +60,11 @@ export const losses = {
   samples: () => samples || [],
 };
 
-function lossesOf({ pipeline, books, backlog }) {
+function lossesOf({ pipeline, books }) {
   return ["dropped", "rejected"].flatMap((way) => Object.entries(books[way]).filter(([, items]) => items > 0).map(([reason, items]) => {
     const isIt = (of) => of.pipeline === pipeline && of.way === way && of.reason === reason;
-    const [why, only] = way === "dropped" ? DROPPED[reason] || [] : REFUSED[reason] || [wordsOf(pipeline, reason), backlog ? "stored" : "rejected"];
-    return { ...state.losses.find(isIt), key: `${pipeline} ${way} ${reason}`, pipeline, way, reason, items, why, only };
+    const why = way === "dropped" ? DROPPED[reason] : REFUSED[reason] || wordsOf(pipeline, reason);
+    return { ...state.losses.find(isIt), key: `${pipeline} ${way} ${reason}`, pipeline, way, reason, items, why, isKnown: !UNKNOWN.includes(reason) };
   }));
 }
 
@@ -118,7 +120,7 @@ const LOSSES = [
     head: "Since", number: true, of: (row) => row.first_at || "",
     cell: (row) => (row.first_at ? [day(row.first_at), element("div", { class: "faint" }, `last ${duration(secondsSince(row.last_at))} ago`)] : ""),
   },
-  { head: "Look", of: () => "", cell: (row) => (row.only ? [button("Recent items", "recent", { "data-only": row.way }), " ", button(TAPS[row.only], "tap", { "data-only": row.only })] : faint("there are none")) },
+  { head: "Look", of: () => "", cell: (row) => (row.isKnown ? [button("Recent items", "recent", { "data-only": row.way }), " ", button(TAPS[row.way], "tap", { "data-only": row.way })] : faint("there are none")) },
 ];
 
 const SAMPLES = [

@@ -181,7 +181,7 @@ async function preview() {
   } catch (error) {
     trouble(error.message);
   }
-  return ($("rules-preview").disabled = false);
+  $("rules-preview").disabled = false;
 }
 
 function showResult(pipeline, result) {

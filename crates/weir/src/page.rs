@@ -1,7 +1,7 @@
 //! The page: how data flows, for people. Static files and what they ask, beside the metrics and on the admin port.
 //!
-//! Beside the metrics it shows numbers, names and words of backends, and no telemetry. On the admin port, which has a token or
-//! listens on this machine alone, the same page finds samples, taps, talkers, targets, log files and configurations as well.
+//! Beside the metrics it shows numbers, names and words of backends, and no telemetry. On the admin port, which wants a token or a
+//! certificate or listens on this machine alone, the same page finds samples, taps, talkers, targets, log files and configurations as well.
 
 mod attributes;
 mod configurations;

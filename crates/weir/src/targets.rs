@@ -11,7 +11,7 @@ use serde_json::Value;
 use weir_loadtest::output::printed;
 
 use crate::admin::{AccessArgs, URL};
-use crate::tables::{bytes, count, table, time, whole_seconds};
+use crate::tables::{bytes, count, legible, table, time, whole_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -135,7 +135,7 @@ fn row(target: &Value) -> [String; 9] {
 }
 
 fn words(of: &Value, what: &str) -> String {
-    of[what].as_str().unwrap_or("-").to_owned()
+    legible(of[what].as_str().unwrap_or("-"))
 }
 
 #[cfg(test)]

@@ -290,7 +290,7 @@ impl Found {
     fn tell(&mut self, number: u64, line: Line) -> anyhow::Result<bool> {
         let is_read = is_read(writeln!(io::stdout(), "{line}"))?;
         match line.way.as_str() {
-            "pending" => drop(self.under_way.insert(number, line)),
+            "pending" | "stored" => drop(self.under_way.insert(number, line)),
             _ => drop(self.under_way.remove(&number)),
         }
         Ok(is_read)

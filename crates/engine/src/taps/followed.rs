@@ -10,7 +10,7 @@ use weir_journal::Entry;
 use super::lock;
 use super::mark::{Mark, Way, WeakMark};
 
-/// Marks at once. Others stay as they are.
+/// Entries at once. What is in others stays as it is.
 const MOST: usize = 4096;
 /// What one costs, with those that nobody looks at any more and that are still there. Items pay for it.
 pub(super) const BYTES: usize = 2 * (size_of::<(Entry, Vec<WeakMark>)>() + 48);
@@ -36,7 +36,7 @@ impl Followed {
         let mut marks = lock(&self.marks);
         if marks.of.len() >= marks.sweep_at {
             marks.of.retain(|_, marks| marks.iter().any(WeakMark::is_watched));
-            marks.sweep_at = 2 * marks.of.len() + 16;
+            marks.sweep_at = (2 * marks.of.len() + 16).min(MOST);
         }
         if marks.of.len() < MOST {
             marks.of.entry(entry).or_default().push(mark.downgrade());
