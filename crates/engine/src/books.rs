@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 use weir_plan::PipelineId;
 
 use crate::losses::Losses;

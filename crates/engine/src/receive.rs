@@ -26,7 +26,7 @@ use std::time::Duration;
 use ::http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 use weir_otlp::Limits;
 use weir_plan::Signal;
 

@@ -15,8 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use weir_journal::{Durability, Journal};
-use weir_legible::names;
-use weir_log::Seldom;
+use weir_legible::{Seldom, names};
 use weir_plan::PipelineId;
 
 use crate::accounts::Accounts;

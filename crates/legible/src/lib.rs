@@ -1,22 +1,33 @@
-//! Makes text fit for the log, for pages and for statuses: why something failed, what a backend says, what a client's
-//! data holds, and when something was.
+//! What people are told, in the log, on pages and in statuses: in which words, and how often.
 //!
-//! How much is kept of a text is for those to say who keep it. This crate must not know who they are, nor any other
-//! crate of this workspace.
+//! Words are why something failed, what a backend says, what a client's data holds, and when something was. How much is
+//! kept of a text is for those to say who keep it. And whoever reads a log wants to know what is wrong, and how much it is
+//! about; not the same line a thousand times. A condition that lasts has a line now and then: [`Seldom`]. Of many things
+//! that are in the same trouble so many are named: [`Warnings`].
+//!
+//! This crate must not know what is told, by whom, nor any other crate of this workspace, and reads no clock.
 //!
 //! Invariants:
-//! - **LEGIBLE-1** A line has no control characters: nothing in it looks like another line of the log, or is obeyed by a
-//!   terminal.
+//! - **LEGIBLE-1** A line has no control characters: nothing in it looks like another line of the log.
 //! - **LEGIBLE-2** No cause is said twice.
 //! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
+//! - **LEGIBLE-4** However often something comes, there is no more than one line of it in half a minute ([`Seldom`]), or
+//!   fifty in a period of a minute for each reason ([`Warnings`]).
+//! - **LEGIBLE-5** What had no line is counted, and the count is handed out once.
 
 #![forbid(unsafe_code)]
+
+mod seldom;
+mod warnings;
 
 use std::error::Error;
 use std::fmt;
 use std::iter::successors;
 
 use jiff::Timestamp;
+
+pub use seldom::Seldom;
+pub use warnings::{LeftOut, Warnings};
 
 /// So many names are given at a time.
 const MOST_NAMED: usize = 10;

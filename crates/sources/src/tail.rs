@@ -55,7 +55,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
-use weir_log::Warnings;
+use weir_legible::Warnings;
 use weir_plan::{ContainerLogs, Plan};
 
 use allowance::Allowance;

@@ -20,7 +20,7 @@ use weir_engine::admin::Route;
 use weir_engine::{Addresses, BookFigures, Engine, Entrance, Probes};
 use weir_enrich::{PodList, Pods};
 use weir_kubernetes::node::Facts;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 use weir_plan::{PipelineId, Plan};
 use weir_resources::Loaded;
 use weir_sources::scrape::TargetBoard;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 use weir_plan::{OAuth2, PipelineId};
 
 use crate::settings;

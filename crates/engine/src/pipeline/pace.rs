@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 /// While a request is under way, the next one leaves when at least this much waits for it, or when it is full ...
 const WORTHWHILE_BYTES: usize = 256 * 1024;

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};

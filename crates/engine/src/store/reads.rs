@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::HANGS_AFTER;
 

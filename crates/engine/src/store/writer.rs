@@ -16,8 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use weir_journal::{AppendError, Durability, NewEntry};
-use weir_legible::names;
-use weir_log::Seldom;
+use weir_legible::{Seldom, names};
 use weir_plan::PipelineId;
 
 use super::open::log_damage;

@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::{Election, Found, Step, Timings};
 use crate::client::words;

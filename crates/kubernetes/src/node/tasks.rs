@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch as cell};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
-use weir_log::{LeftOut, Warnings};
+use weir_legible::{LeftOut, Warnings};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 
 use super::keep::{self, Kept, Purpose};

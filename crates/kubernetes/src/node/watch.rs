@@ -9,7 +9,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use crate::operator::object::kinds;
 use crate::watch::{self, Change};

@@ -17,7 +17,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::time::{Instant, timeout};
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::registration::{MUTATING, VALIDATING, definitions, register};
 use super::{Options, Webhook};

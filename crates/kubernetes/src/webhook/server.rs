@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinError};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
 use crate::admission::{self, Malformed};

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::{Added, Inlet, InputKind, unix_nanos};
-use weir_log::Seldom;
+use weir_legible::Seldom;
 use weir_plan::{ClusterObject, ClusterState, ObjectState, Plan, ResourceAmounts, RuntimeMetrics, Signal};
 
 use super::client::{AskError, Client, Kubelet, Page};

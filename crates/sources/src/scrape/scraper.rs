@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::{Inlet, MemoryPart, Permit};
-use weir_log::{LeftOut, Warnings};
+use weir_legible::{LeftOut, Warnings};
 use weir_otlp::conventions::POD_UID;
 use weir_plan::{CollectionIntervals, Plan, Scrapables};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_engine::MemoryPart;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::chain::Chain;
 use super::checkpoint::{Saved, encode_removal};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::StartError;
 use super::catalogue::Catalogue;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
-use weir_log::{LeftOut, Warnings};
+use weir_legible::{LeftOut, Warnings};
 use weir_plan::ContainerLogs;
 
 use super::allowance::Allowance;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::Instant;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 
 use super::container::Container;
 use super::shared::Shared;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::{StreamExt, stream};
 use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until};
-use weir_log::{LeftOut, Warnings};
+use weir_legible::{LeftOut, Warnings};
 
 use super::api::{Trouble, api_of, request};
 use super::apply::Writer;

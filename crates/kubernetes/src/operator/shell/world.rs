@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
-use weir_log::Seldom;
+use weir_legible::Seldom;
 use weir_plan::PipelineId;
 
 use crate::operator::flow::Said;

@@ -104,7 +104,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// SAY-1, SAY-2.
+    /// LEGIBLE-4, LEGIBLE-5.
     #[test]
     fn what_is_too_much_is_counted_and_said_once() {
         let (warnings, now) = (Warnings::default(), Instant::now());
@@ -116,7 +116,7 @@ mod tests {
         assert!(warnings.may_say("removed", 7, now + PERIOD));
     }
 
-    /// SAY-1: one reason hides no other one.
+    /// LEGIBLE-4: one reason hides no other one.
     #[test]
     fn reasons_are_told_apart() {
         let (warnings, now) = (Warnings::default(), Instant::now());
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(warnings.all_left_out(), []);
     }
 
-    /// SAY-2: what goes on for long is told once in a period, not each time that somebody looks.
+    /// LEGIBLE-5: what goes on for long is told once in a period, not each time that somebody looks.
     #[test]
     fn what_is_no_news_waits_for_the_end_of_its_period() {
         let (warnings, now) = (Warnings::default(), Instant::now());

@@ -36,7 +36,7 @@ impl Seldom {
 mod tests {
     use super::*;
 
-    /// SAY-1, SAY-2.
+    /// LEGIBLE-4, LEGIBLE-5.
     #[test]
     fn a_line_says_how_often_there_was_none() {
         let (mut seldom, now) = (Seldom::default(), Instant::now());
