@@ -2,10 +2,7 @@
 
 import { amount, clock, drawn, duration, element, rate, settle } from "./dom.js";
 import { eventsOf } from "./events.js";
-import { pastOf, state } from "./state.js";
-
-const SPARK_S = 300;
-const HOUR_S = 3600;
+import { HOUR_S, LATELY_S, pastOf, state } from "./state.js";
 
 // Columns of a point.
 const [CAME, WENT, LOST, WAITED] = [0, 1, 2, 3];
@@ -13,7 +10,7 @@ const KINDS = ["in", "out", "lost"];
 
 // Items that came, went and were lost as lines, what waited as an area.
 export function spark(points, width = 160, height = 28) {
-  const most = Math.max(1, Math.floor(SPARK_S / state.step));
+  const most = Math.max(1, Math.floor(LATELY_S / state.step));
   const last = points.slice(-most);
   const label = `${duration(last.length * state.step)}: ${totals(last)}`;
   const svg = drawn("svg", { width, height, viewBox: `0 0 ${most} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label });

@@ -1,9 +1,9 @@
 // What the process said last, and what follows from it.
 
 const RATE_S = 5;
-const HOUR_S = 3600;
+export const HOUR_S = 3600;
 // As long as the small picture in the row of a pipeline.
-const LATELY_S = 300;
+export const LATELY_S = 300;
 // What has waited so long for a backend that takes nothing has come to a stop.
 const LONG_S = 60;
 

@@ -72,7 +72,11 @@ fn said(of: &Value) -> Option<String> {
     let backend = &of["backend"];
     let [code, message, refusal] =
         ["code", "message", "last_refusal"].map(|field| legible(backend[field].as_str().unwrap_or_default()));
-    let now = if message.starts_with(code.as_str()) { message } else { format!("{code}: {message}") };
+    let now = match message.as_str() {
+        "" => code,
+        said if said.starts_with(code.as_str()) => message,
+        said => format!("{code}: {said}"),
+    };
     let before = if sum(&of["books"]["rejected"]) > 0 { refusal } else { String::new() };
     [now, before].into_iter().find(|words| !words.is_empty())
 }
