@@ -1,5 +1,7 @@
 //! What is seen of telemetry while it passes: taps, rules that are tried on it, who sends it; on the page and in a terminal.
 
+mod rehearsals;
+
 use std::net::SocketAddr;
 use std::process::Stdio;
 
@@ -9,16 +11,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
-use weir_plan::Signal;
 use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
-use weir_testkit::manifests::with_spec;
 use weir_testkit::sink::{DOWN, faults, sink};
 use weir_testkit::{eventually, in_time, payload};
 
-use crate::fluent_bit::{Node, pod};
 use crate::process::{BESIDE, Weir, command, manifest};
 
 /// Removes the spans 2 and 4.
@@ -220,83 +219,6 @@ async fn with_a_token_nothing_but_the_page_is_for_everybody() {
     }
 }
 
-#[tokio::test]
-async fn other_rules_are_tried_on_what_a_tap_has_caught() {
-    let sink = sink("{}").await;
-    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
-    let port = admin(&weir);
-    let tap = open(port, &json!({"pipeline": "traces/shop", "items_per_second": 100})).await;
-    send(&weir, 1, 10).await;
-    eventually("all is seen", async || read(port, tap).await["matched"] == 10).await;
-    let rules = json!({"pipeline": "traces/shop", "tap": tap,
-        "transform": [{"statements": ["set(span.attributes[\"team\"], \"red\") where span.name == \"GET /orders/1\""]}],
-        "filter": [{"conditions": ["IsMatch(span.name, \"/[2-4]$\")"]}]});
-    let (status, answer) = post(port, "/api/preview", &rules).await;
-    assert_eq!(status, 200, "{answer}");
-    assert_eq!((&answer["samples"], &answer["kept"], &answer["removed"]), (&json!(10), &json!(7), &json!(3)));
-    let [before, after] = ["bytes_before", "bytes_after"].map(|of| answer[of].as_u64().unwrap());
-    assert!(0 < after && after < before && answer["removed_ratio"] == 0.3, "{answer}");
-    let of_bytes = answer["removed_bytes_ratio"].as_f64().unwrap();
-    assert!((of_bytes * before as f64 - (before - after) as f64).abs() < 0.01, "{answer}");
-    let [transform, filter] = [0, 1].map(|rule| &answer["rules"][rule]);
-    assert_eq!((&filter["matched"], &filter["removed"]), (&json!(3), &json!(3)), "{transform}");
-    assert_eq!(answer["changed"].as_array().unwrap().len(), 4);
-    assert!(answer["changed"][0]["after"].to_string().contains("red") && answer["changed"][1]["after"].is_null());
-    let yaml = answer["yaml"].as_str().unwrap();
-    assert!(yaml.contains("kind: \"TracePipeline\"") && yaml.contains("IsMatch(span.name"), "{yaml}");
-    // What it exports is what is read.
-    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
-    let output = "  output:\n    otlp: {endpoint: {value: 'http://127.0.0.1:1'}}\n";
-    std::fs::write(file.path(), format!("{yaml}{output}")).unwrap();
-    let checked = in_time("weir check", command(&["check", file.path().to_str().unwrap()]).output()).await.unwrap();
-    assert!(checked.status.success(), "{yaml}{output}{}", String::from_utf8_lossy(&checked.stderr));
-    for (rules, status, words) in [
-        (
-            json!({"pipeline": "traces/shop", "tap": tap, "filter": [{"conditions": ["span.nam == 1"]}]}),
-            400,
-            "span.nam",
-        ),
-        (json!({"pipeline": "traces/shop", "tap": 99}), 410, "there is no tap 99"),
-        (json!({"pipeline": "traces/none", "tap": tap}), 404, "there is no pipeline"),
-    ] {
-        let (found, answer) = post(port, "/api/preview", &rules).await;
-        assert!(found == status && answer["error"].as_str().unwrap().contains(words), "{answer}");
-    }
-    send(&weir, 2, 1).await;
-    eventually("it is seen", async || read(port, tap).await["matched"] == 11).await;
-    assert!(caught(&read(port, tap).await).iter().all(|(_, way)| way != "removed"), "nothing was deployed");
-}
-
-/// Those of a pipeline apply unless others are written; what these are is not shown.
-#[tokio::test]
-async fn filters_of_fluent_bit_are_tried() {
-    let (node, server) = (Node::new(), Backend::start().await);
-    let http = json!({
-        "host": {"value": server.address.ip().to_string()}, "port": server.address.port().to_string(),
-        "tls": {"insecure": true},
-    });
-    let spec = json!({"filters": [{"custom": "Name grep\nExclude log drop"}], "output": {"http": http}});
-    let manifests = with_spec(Signal::Logs, "text", &spec) + &pod();
-    let weir = Weir::start(&manifests, &["--pod-logs", node.pods()]).await;
-    let port = admin(&weir);
-    node.writes(&["keep this", "drop this"]);
-    eventually("both have passed", async || get(port, "/api/recent?pipeline=logs/text").await.1["count"] == 2).await;
-    for (filters, removed) in [(Value::Null, 1), (json!([0, "Name grep\nExclude log keep"]), 2), (json!([]), 0)] {
-        let (status, answer) = post(port, "/api/preview", &json!({"pipeline": "logs/text", "filters": filters})).await;
-        assert_eq!((status, &answer["samples"], &answer["removed"]), (200, &json!(2), &json!(removed)), "{answer}");
-        let yaml = answer["yaml"].as_str().unwrap();
-        assert_eq!(yaml.contains("Exclude log keep"), removed == 2, "{yaml}");
-        assert!(!answer.to_string().contains("Exclude log drop"), "{answer}");
-    }
-    for (pipeline, filters, words) in [
-        ("logs/text", json!(["Name nothing"]), "filters[0]: filter (name not shown) is not supported"),
-        ("logs/text", json!([3]), "logs/text has no filters[3]"),
-    ] {
-        let (status, answer) = post(port, "/api/preview", &json!({"pipeline": pipeline, "filters": filters})).await;
-        assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
-    }
-}
-
 /// Of what waited on the disk it is known, too.
 #[tokio::test]
 async fn what_becomes_of_items_on_the_disk_is_seen() {
@@ -453,22 +375,6 @@ async fn with_other_rules_what_passed_begins_anew() {
     weir.edit(&document.replace("never", "ever"));
     changed(2).await;
     assert_eq!(kept().await, json!(0));
-}
-
-#[tokio::test]
-async fn rules_show_no_secret_that_their_tap_hides() {
-    let sink = sink("{}").await;
-    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
-    let port = admin(&weir);
-    for hides in [true, false] {
-        let tap = open(port, &json!({"pipeline": "traces/shop", "redact": hides})).await;
-        send(&weir, 1, 1).await;
-        eventually("it is seen", async || read(port, tap).await["matched"] == 1).await;
-        let rules = json!({"pipeline": "traces/shop", "tap": tap, "redact": false,
-            "transform": [{"statements": ["set(span.attributes[\"note\"], \"password=s3cr3t\")"]}]});
-        let (status, answer) = post(port, "/api/preview", &rules).await;
-        assert_eq!((status, answer["changed"].to_string().contains("s3cr3t")), (200, !hides), "{answer}");
-    }
 }
 
 /// A request of 48 KB that is a document of some ten MB, by many clients at once.
