@@ -28,14 +28,19 @@ const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds; fails with `what` when it never does. Looks again after as long as a look takes at
 /// least: what is waited for may run on the same thread.
-pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
+    eventually_or(|| what.to_owned(), condition).await;
+}
+
+/// The same; what is said of a failure may depend on what was seen last.
+pub async fn eventually_or(failure: impl Fn() -> String, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let began = Instant::now();
         if condition().await {
             return;
         }
-        assert!(Instant::now() < deadline, "did not happen in time: {what}");
+        assert!(Instant::now() < deadline, "did not happen in time: {}", failure());
         sleep(INTERVAL.max(began.elapsed())).await;
     }
 }

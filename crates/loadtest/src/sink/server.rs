@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustix::net::sockopt::set_socket_reuseport;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,7 +21,7 @@ use crate::accept;
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
-/// How long until a port is bound again that is still taken.
+/// How long until an outage that cannot begin is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -40,8 +41,8 @@ pub(crate) async fn serve(mut listener: TcpListener, address: SocketAddr, shared
             }
             () = accept_all(&listener, &mut connections, &shared, transport) => (),
         }
+        let port = hold(&listener, address).await;
         drop((connections, listener));
-        let port = hold(address).await;
         if outage.wait_for(|open| !open).await.is_err() {
             return;
         }
@@ -52,18 +53,22 @@ pub(crate) async fn serve(mut listener: TcpListener, address: SocketAddr, shared
     }
 }
 
-/// The port without anybody listening: connections are refused, and nobody else gets it.
-async fn hold(address: SocketAddr) -> TcpSocket {
+/// The port of a listener that is about to go, without anybody listening: connections are refused, and nobody else gets
+/// it. It is taken while the listener is there, which both have to allow: on a busy machine, a port that is free for a
+/// moment is given to somebody else.
+async fn hold(listener: &TcpListener, address: SocketAddr) -> TcpSocket {
     let bind = || {
+        set_socket_reuseport(listener, true)?;
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
+        socket.set_reuseport(true)?;
         socket.bind(address)?;
         std::io::Result::Ok(socket)
     };
     loop {
         match bind() {
             Ok(socket) => return socket,
-            Err(error) => tracing::debug!(%address, %error, "cannot take the port again, trying on"),
+            Err(error) => tracing::warn!(%address, %error, "cannot begin an outage, trying on"),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,8 +1,9 @@
 //! Reading a Prometheus page.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 
-use super::{eventually, http};
+use super::{eventually_or, http};
 
 /// One scrape.
 #[derive(Debug)]
@@ -52,13 +53,20 @@ impl Scrape {
 
     /// Waits until nothing of a pipeline is pending; its books then.
     pub async fn settled(address: SocketAddr, pipeline: &str) -> Books {
-        let mut books = Self::of(address).await.books(pipeline);
-        eventually("nothing is pending", async || {
-            books = Self::of(address).await.books(pipeline);
-            books.pending == 0
+        let page = RefCell::new(Self::of(address).await);
+        let failure = || format!("nothing is pending: {:#?}", page.borrow().of_pipeline(pipeline));
+        eventually_or(failure, async || {
+            page.replace(Self::of(address).await);
+            page.borrow().books(pipeline).pending == 0
         })
         .await;
-        books
+        page.into_inner().books(pipeline)
+    }
+
+    /// What says something of a pipeline and is not zero.
+    fn of_pipeline(&self, pipeline: &str) -> Vec<&(String, f64)> {
+        let label = format!("pipeline=\"{pipeline}\"");
+        self.samples.iter().filter(|(name, value)| *value != 0.0 && name.contains(&label)).collect()
     }
 
     /// All samples of a metric, by their labels.
