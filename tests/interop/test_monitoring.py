@@ -62,6 +62,7 @@ TROUBLES = {
     "WeirConfigurationRefused": {"damaged", "backends"},
     "WeirJournalFails": {"disk"},
     "WeirJournalDamaged": {"damaged"},
+    "WeirJournalUntidy": {"untidy"},
     "WeirDataWithoutPipeline": {"damaged"},
     "WeirContainerLogsLost": {"no-room"},
     "WeirContainerLogsStuck": {"late"},
@@ -72,6 +73,7 @@ TROUBLES = {
     "WeirRuntimeMetricsLost": {"no-room"},
     "WeirOperatorDoesNotLead": set(),
     "WeirNobodySpeaksForCluster": set(),
+    "WeirWatchFails": {"blind-node"},
 }
 
 # Of one that leads; another Prometheus sees it.

@@ -19,7 +19,10 @@ _TELEMETRY = {
 
 
 class ApiServer:
-    def __init__(self) -> None:
+    """With `forgets`, each watch ends at once, and there are no Leases."""
+
+    def __init__(self, forgets: bool = False) -> None:
+        self.forgets = forgets
         self.objects = {"pods": [_node(number) for number in range(4)], "telemetries": [_TELEMETRY]}
         self.leases: dict[str, dict[str, Any]] = {}
         self.closing = threading.Event()
@@ -73,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
-        if "/leases" not in self.path or self.command == "DELETE":
+        if self.of.forgets or "/leases" not in self.path or self.command == "DELETE":
             return self._refuse(403, "Forbidden")
         lease = json.loads(body)
         lease["metadata"]["resourceVersion"] = str(time.monotonic_ns())
@@ -87,11 +90,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         self.close_connection = True
-        self.of.closing.wait(60)
+        if self.of.forgets:
+            self.wfile.write(json.dumps({"type": "ERROR", "object": _status(410, "Expired")}).encode() + b"\n")
+        else:
+            self.of.closing.wait(60)
 
     def _refuse(self, code: int, reason: str) -> None:
-        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason}
-        self._answer(code, status)
+        self._answer(code, _status(code, reason))
 
     def _answer(self, code: int, document: dict[str, Any]) -> None:
         body = json.dumps(document).encode()
@@ -103,6 +108,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""
+
+
+def _status(code: int, reason: str) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": reason,
+    }
 
 
 def _node(number: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import requests
 
-from .api_server import write_kubeconfig
+from .api_server import ApiServer, write_kubeconfig
 from .http_backend import HttpBackend
 from .process import Lab, Process, free_port
 from .weir import ANY_PORTS, Document, Sink, Weir, pipeline, ready_line
@@ -38,6 +39,7 @@ class Fleet:
         self.binary = binary
         self.weirs: dict[str, Weir] = {}
         self._picky = HttpBackend(refused=_MARK)
+        self._forgetful = ApiServer(forgets=True)
         # What is not started by `weir run`.
         self._beside: dict[str, str] = {}
         self._closing = threading.Event()
@@ -48,6 +50,7 @@ class Fleet:
         if self._restarts:
             self._restarts.join()
         self._picky.close()
+        self._forgetful.close()
 
     def addresses(self) -> dict[str, str]:
         return {**{service: weir.metrics_address for service, weir in self.weirs.items()}, **self._beside}
@@ -66,13 +69,13 @@ class Fleet:
     def _sink(self, **faults: Any) -> str:
         """A backend with the faults that `weir sink` calls so."""
         sink = Sink(self.lab, self.binary)
-        requests.post(f"http://{sink.control}/faults", json=faults, timeout=10).raise_for_status()
+        sink.set_faults(**faults)
         return sink.grpc
 
-    def _script(self, name: str, *lines: str) -> Path:
-        """The program, started in some way."""
+    def _script(self, name: str, *lines: str, under: str = "") -> Path:
+        """The program, started in some way, and by another program."""
         path = self.lab.directory / name
-        path.write_text("\n".join(["#!/bin/sh", *lines, f'exec {self.binary} "$@"', ""]))
+        path.write_text("\n".join(["#!/bin/sh", *lines, f'exec {under} {self.binary} "$@"', ""]))
         path.chmod(0o755)
         return path
 
@@ -112,6 +115,7 @@ class Fleet:
         self._start_full()
         self._start_crowded()
         self._start_without_disk()
+        self._start_untidy()
         self._start_damaged()
         self._start_ended()
         self._start_restarting()
@@ -180,6 +184,23 @@ class Fleet:
         disk = self._start("disk", pipeline("traces", "disk", away), binary=small_files)
         self._push("traces", disk, 200)
 
+    def _start_untidy(self) -> None:
+        """A process that has delivered what is in its journal, and may remove no file of it."""
+        sink = Sink(self.lab, self.binary)
+        sink.set_faults(outage=["0s..1000s"])
+        data = self.lab.directory / "untidy"
+        flags = ("--data-dir", str(data), "--spill-after", "10ms")
+        weir = self._start("untidy", pipeline("traces", "untidy", sink.grpc), binary=self._without_rights(), flags=flags)
+        sent = self._load("traces", "--endpoint", weir.grpc, "--items", "500", "--batch", "50", "-c", "2")
+        assert sent.wait_exit() == 0
+        (data / "journal").chmod(0o500)
+        sink.set_faults()
+
+    def _without_rights(self) -> Path:
+        """The program without the right to write where nobody may, which root has."""
+        without = "setpriv --bounding-set=-dac_override,-dac_read_search"
+        return self._script("weir-without-rights", under=without if os.geteuid() == 0 else "")
+
     def _start_damaged(self) -> None:
         """A damaged journal, in which a pipeline that is gone has data; and a configuration that is wrong."""
         away = f"127.0.0.1:{free_port()}"
@@ -214,15 +235,21 @@ class Fleet:
         self._restarts.start()
 
     def _start_without_cluster(self) -> None:
-        """An operator and a node whose API server is away. The node has the configuration of an earlier process."""
+        """An operator and a node whose API server is away, and a node whose watches end at once. Nodes have the
+        configuration of an earlier process."""
         kubeconfig = write_kubeconfig(self.lab.directory / "kubeconfig.json", f"http://127.0.0.1:{free_port()}")
         self._beside["operator"] = start_operator(self.lab, self.binary, kubeconfig)
-        data = self.lab.directory / "data-node"
+        self._start_node("node", kubeconfig)
+        forgetful = write_kubeconfig(self.lab.directory / "forgetful.json", self._forgetful.url)
+        self._start_node("blind-node", forgetful)
+
+    def _start_node(self, name: str, kubeconfig: Path) -> None:
+        data = self.lab.directory / f"data-{name}"
         _save_configuration(data, pipeline("metrics", "of-node", self._sink()))
-        node = [self.binary, "node", "--kubeconfig", kubeconfig, "--node-name", "node", "--data-dir", data]
+        node = [self.binary, "node", "--kubeconfig", kubeconfig, "--node-name", name, "--data-dir", data]
         process = self.lab.start("node", [*node, "--listen", "127.0.0.1", *ANY_PORTS])
         ready = process.wait_for(lambda: ready_line(process, "ready"), "is ready")
-        self._beside["node"] = ready["metrics"]
+        self._beside[name] = ready["metrics"]
 
 
 def start_operator(lab: Lab, binary: Path, kubeconfig: Path) -> str:

@@ -128,6 +128,10 @@ class Sink:
         self.grpc: str = ready["grpc"]
         self.control: str = ready["control"]
 
+    def set_faults(self, **faults: Any) -> None:
+        """From now on it has these faults, and no others."""
+        requests.post(f"http://{self.control}/faults", json=faults, timeout=10).raise_for_status()
+
     def report(self) -> dict[str, Any]:
         response = requests.get(f"http://{self.control}/report", timeout=10)
         response.raise_for_status()
