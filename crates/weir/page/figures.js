@@ -106,12 +106,6 @@ export const memory = {
   },
 };
 
-// Why a request would be refused, as the process counts refusals.
-const REFUSED = {
-  draining: "the process ends", no_memory: "hardly any of the memory for telemetry is free", unsupported: "there is no pipeline",
-  pipelines_full: "no pipeline may hold more", disk: "the disk takes nothing, and every pipeline is behind",
-};
-
 // What the largest request is the least of.
 const LIMITS = {
   configured_bytes: "--max-request-size", memory_bytes: "what all pipelines together have memory for",
@@ -123,7 +117,7 @@ function admission({ memory: { total_bytes: total, admission: of }, refused_requ
   const exact = (n, words) => element("span", {}, `${amount(n)} bytes, ${bytes(n)}`, faint(`: ${words}`));
   const limit = Object.keys(LIMITS).find((name) => of.limits[name] === of.largest_bytes);
   return [
-    element("p", { class: of.refused ? "bad" : "well" }, of.refused ? `Even a small one would be refused: ${REFUSED[of.refused] || of.refused}.` : `Yes: there is room for one of up to ${bytes(of.fits_bytes)}, if nobody else takes it.`),
+    element("p", { class: of.refused ? "bad" : "well" }, of.refused ? `Even a small one would be refused: ${of.refused_because}.` : `Yes: there is room for one of up to ${bytes(of.fits_bytes)}, if nobody else takes it.`),
     facts(
       ["the budget", exact(total, "--memory")],
       ["− set aside", exact(of.set_aside_bytes, "the parts below but for payloads, used or not")],

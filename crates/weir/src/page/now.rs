@@ -371,6 +371,7 @@ struct Admission {
     most_waiting: u32,
     patience_seconds: f64,
     refused: Option<&'static str>,
+    refused_because: Option<&'static str>,
 }
 
 /// What the largest request is the least of.
@@ -405,7 +406,20 @@ impl Admission {
             most_waiting: of.most_waiting,
             patience_seconds: of.patience.as_secs_f64(),
             refused: of.refused,
+            refused_because: of.refused.map(because),
         }
+    }
+}
+
+/// What a reason means with which refusals are counted: the page and the terminal show these words.
+fn because(reason: &'static str) -> &'static str {
+    match reason {
+        "draining" => "the process ends",
+        "no_memory" => "hardly any of the memory for telemetry is free",
+        "unsupported" => "there is no pipeline",
+        "pipelines_full" => "no pipeline may hold more",
+        "disk" => "the disk takes nothing, and every pipeline is behind",
+        other => other,
     }
 }
 

@@ -49,8 +49,8 @@ fn admission(memory: &Value) -> [String; ADMISSION_ROWS] {
     let total = number(&memory["total_bytes"]);
     let sum = format!("{set_aside} B set aside + {used} B used + {free} B free = {total} B");
     let [fits, largest] = ["fits_bytes", "largest_bytes"].map(|field| bytes(number(&of[field])));
-    let request = match of["refused"].as_str() {
-        Some(reason) => format!("Even a small request would be refused: {}", why(reason)),
+    let request = match of["refused_because"].as_str() {
+        Some(why) => format!("Even a small request would be refused: {}", legible(why)),
         None => format!("A request of up to {fits} fits now; the largest that is taken at all is {largest}"),
     };
     let waiting = match number(&of["waiting"]) {
@@ -58,18 +58,6 @@ fn admission(memory: &Value) -> [String; ADMISSION_ROWS] {
         waiting => format!("; waiting for room: {waiting}"),
     };
     [sum, request + &waiting]
-}
-
-/// What a reason means with which refusals are counted.
-fn why(reason: &str) -> String {
-    legible(match reason {
-        "draining" => "the process ends",
-        "no_memory" => "hardly any of the memory for telemetry is free",
-        "unsupported" => "there is no pipeline",
-        "pipelines_full" => "no pipeline may hold more",
-        "disk" => "the disk takes nothing, and every pipeline is behind",
-        other => other,
-    })
 }
 
 fn parts(page: &Value) -> impl Iterator<Item = &Value> {
@@ -127,7 +115,8 @@ mod tests {
             .collect();
         json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1, "journal": null,
             "memory": {"total_bytes": 4096, "parts": parts, "admission": {"set_aside_bytes": 2048, "used_bytes": 500,
-                "free_bytes": 1548, "fits_bytes": 512, "largest_bytes": 1024, "waiting": 0, "refused": null}},
+                "free_bytes": 1548, "fits_bytes": 512, "largest_bytes": 1024, "waiting": 0, "refused": null,
+                "refused_because": null}},
             "pipelines": pipelines})
     }
 
@@ -157,9 +146,10 @@ and 1 more
     fn it_is_said_why_a_small_request_would_be_refused() {
         let mut page = page(0, 0);
         page["memory"]["admission"]["refused"] = json!("no_memory");
+        page["memory"]["admission"]["refused_because"] = json!("hardly any memory is\u{1b} free");
         page["memory"]["admission"]["waiting"] = json!(7);
         let [_, request] = admission(&page["memory"]);
-        let expected = "Even a small request would be refused: hardly any of the memory for telemetry is free; waiting for room: 7";
+        let expected = "Even a small request would be refused: hardly any memory is  free; waiting for room: 7";
         assert_eq!(request, expected);
         assert_eq!(json(&page)[0]["admission"]["refused"], "no_memory");
     }
