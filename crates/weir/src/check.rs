@@ -8,7 +8,7 @@ use weir_loadtest::output::printed;
 use weir_plan::Plan;
 use weir_resources::{Diagnostic, Files, Loaded, Reason, Source};
 
-use crate::cli::{CheckArgs, CheckFormat};
+use crate::cli::{CheckArgs, Format};
 use crate::{configuration, findings};
 
 /// What was found in a configuration.
@@ -31,8 +31,8 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let expired = checked.findings.iter().any(|finding| finding.reason == Some(Reason::TlsCertificateExpired));
     let ok = checked.plan.is_some() && !expired;
     printed(match args.format {
-        CheckFormat::Text => summarise(&checked),
-        CheckFormat::Json => writeln!(io::stdout(), "{}", document(&checked, ok)),
+        Format::Text => summarise(&checked),
+        Format::Json => writeln!(io::stdout(), "{}", document(&checked, ok)),
     })?;
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -66,6 +66,17 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
+/// How a command shows what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Lines and tables, for people
+    // `human` is the name that `weir journal inspect` had for it before, for scripts.
+    #[value(alias = "human")]
+    Text,
+    /// JSON, for programs
+    Json,
+}
+
 /// When written data is forced to the disk.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FsyncMode {
@@ -158,17 +169,8 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) strict: bool,
     /// How findings are printed
-    #[arg(long, value_enum, default_value_t = CheckFormat::Text, value_name = "FORMAT")]
-    pub(crate) format: CheckFormat,
-}
-
-/// How findings are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CheckFormat {
-    /// One line each; on a terminal, with the lines of the file
-    Text,
-    /// One JSON document on the standard output
-    Json,
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    pub(crate) format: Format,
 }
 
 const CONVERT_EXAMPLES: &str = "\

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
 use serde_json::json;
 use tokio::runtime::Builder;
 use weir_kubernetes::doctor::{self, Examination, Options};
 use weir_loadtest::output::printed;
+
+use crate::cli::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,14 +45,6 @@ pub(crate) struct DoctorArgs {
     /// How it is written
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// What is wrong, then everything that was seen
-    Text,
-    /// One JSON document
-    Json,
 }
 
 /// What something is wrong with.

@@ -16,6 +16,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use weir_journal::{Depth, Fs, Inspection, OsFs};
 use weir_loadtest::output::printed;
 
+use crate::cli::Format;
 use crate::data_dir;
 use crate::limits;
 use progress::Watched;
@@ -55,9 +56,9 @@ struct InspectArgs {
     #[arg(value_name = "DATA_DIR")]
     dir: PathBuf,
     /// How it is shown
-    // `output` and `human` are the names of before, for scripts.
-    #[arg(long, alias = "output", value_enum, default_value_t = InspectFormat::Text, value_name = "FORMAT")]
-    format: InspectFormat,
+    // The name of before, for scripts.
+    #[arg(long, alias = "output", value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
 }
 
 #[derive(Args, Debug)]
@@ -84,15 +85,6 @@ struct ExportArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum InspectFormat {
-    /// Tables
-    #[value(alias = "human")]
-    Text,
-    /// One JSON document
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
     /// One OTLP/JSON request per line
     Json,
@@ -116,8 +108,8 @@ fn inspect(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     let inspection = journal.inspect(Depth::Headers)?;
     let mut out = io::stdout().lock();
     printed(match args.format {
-        InspectFormat::Text => report::text(&mut out, &journal.path, &inspection),
-        InspectFormat::Json => report::json(&mut out, &journal.path, &inspection),
+        Format::Text => report::text(&mut out, &journal.path, &inspection),
+        Format::Json => report::json(&mut out, &journal.path, &inspection),
     })?;
     Ok(ExitCode::SUCCESS)
 }

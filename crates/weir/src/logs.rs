@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use weir_loadtest::output::printed;
 use weir_sources::tail::{self, ContainerStatus};
 
+use crate::cli::Format;
 use crate::container_logs::DIRECTORY;
 use crate::data_dir;
 use crate::tables::{bytes, count, table, time, whole_seconds};
@@ -49,14 +50,6 @@ struct StatusArgs {
     /// How it is shown
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A table
-    Text,
-    /// One JSON document
-    Json,
 }
 
 /// Runs one of the commands.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -17,6 +17,7 @@ use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, moment, number};
+use crate::cli::Format;
 use crate::page::EdgeName;
 use crate::tables::{columns_of_terminal, count, cut, legible, legible_json};
 
@@ -77,17 +78,9 @@ pub(crate) struct TapArgs {
     /// Show what looks like a secret, too
     #[arg(long)]
     no_redact: bool,
-    /// How items are shown
+    /// How items are shown; as JSON, each is an OTLP/JSON request on a line, for `weir try`, and attributes are one document
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// One line for each; attributes as a table
-    Text,
-    /// Each as an OTLP/JSON request on a line, for `weir try`; attributes as one JSON document
-    Json,
 }
 
 impl TapArgs {
@@ -95,13 +88,11 @@ impl TapArgs {
     fn columns(&self) -> Option<usize> {
         columns_of_terminal().filter(|_| !self.full && self.format == Format::Text)
     }
-}
 
-impl Format {
-    fn show(self, item: &Value, columns: Option<usize>) -> String {
-        match self {
-            Self::Text => cut(Line::of(item).to_string(), columns),
-            Self::Json => legible_json(&item["item"].to_string()),
+    fn show(&self, item: &Value, columns: Option<usize>) -> String {
+        match self.format {
+            Format::Text => cut(Line::of(item).to_string(), columns),
+            Format::Json => legible_json(&item["item"].to_string()),
         }
     }
 }
@@ -130,7 +121,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     let (mut shown, most) = (0, args.n.unwrap_or(u64::MAX));
     let page = runtime.block_on(follow(&admin, &wish, &mut |page| {
         for item in page["items"].as_array().into_iter().flatten() {
-            if !is_read(writeln!(io::stdout(), "{}", args.format.show(item, columns)))? {
+            if !is_read(writeln!(io::stdout(), "{}", args.show(item, columns)))? {
                 return Ok(false);
             }
             shown += 1;
@@ -155,7 +146,7 @@ fn recent(admin: &Admin, args: &TapArgs) -> anyhow::Result<ExitCode> {
     let most = args.n.and_then(|n| usize::try_from(n).ok()).unwrap_or(items.len());
     let columns = args.columns();
     for item in items.values().skip(items.len().saturating_sub(most)) {
-        if !is_read(writeln!(io::stdout(), "{}", args.format.show(item, columns)))? {
+        if !is_read(writeln!(io::stdout(), "{}", args.show(item, columns)))? {
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -6,11 +6,12 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 use weir_loadtest::output::printed;
 
 use crate::admin::{AccessArgs, URL};
+use crate::cli::Format;
 use crate::tables::{bytes, count, legible, table, time, whole_seconds};
 
 const EXAMPLES: &str = "\
@@ -45,14 +46,6 @@ pub(crate) struct TargetsArgs {
     format: Format,
     #[command(flatten)]
     access: AccessArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A table, and beneath it what is wrong
-    Text,
-    /// One JSON document, as the page has it
-    Json,
 }
 
 /// Runs the command.

@@ -15,13 +15,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep_until};
 use weir_loadtest::output::is_read;
 
 use crate::admin::{Admin, AdminArgs, number};
+use crate::cli::Format;
 use crate::explain;
 use crate::signals::Signals;
 use crate::tables::{bytes, cut, legible, legible_json, table, time, whole_seconds};
@@ -91,17 +92,9 @@ pub(crate) struct TopArgs {
     /// Print one table, over one interval, and end
     #[arg(long)]
     once: bool,
-    /// How it is shown
+    /// How it is shown; as JSON, each time as an array
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A table
-    Text,
-    /// A JSON array each time
-    Json,
 }
 
 impl TopArgs {

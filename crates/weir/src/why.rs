@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
+use crate::cli::Format;
 use crate::tables::{bytes, legible, time, whole_seconds};
 use crate::tap::{self, Line};
 
@@ -62,14 +63,6 @@ pub(crate) struct WhyArgs {
     /// How configurations are shown
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT", requires = "configuration")]
     format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Lines for each
-    Text,
-    /// One JSON array
-    Json,
 }
 
 /// Runs the command.
