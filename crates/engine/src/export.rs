@@ -315,7 +315,7 @@ impl Exporter {
     async fn exchange(&self, request: Request<Chunks>) -> Outcome {
         let used = request.headers().get(::http::header::AUTHORIZATION).cloned();
         let progress = request.body().progress();
-        let mut asked = self.codes.ask();
+        let mut counted = self.codes.sent();
         let (response, passage) = match self.connections.request(request).await {
             Ok(answering) => answering,
             Err(outcome) => return outcome,
@@ -326,7 +326,7 @@ impl Exporter {
         };
         let was_sent = progress.is_sent();
         passage.answered();
-        asked.answered(self.protocol, &answer);
+        counted.answered(self.protocol, &answer);
         if let (Some(tokens), Some(used)) = (&self.oauth2, used)
             && answer.is_unauthenticated()
         {

@@ -78,7 +78,8 @@ pub(crate) struct TapArgs {
     /// Show what looks like a secret, too
     #[arg(long)]
     no_redact: bool,
-    /// How items are shown; as JSON, each is an OTLP/JSON request on a line, for `weir try`, and attributes are one document
+    /// How items are shown; as JSON, each is an OTLP/JSON request on a line, for `weir try`, and attributes are one
+    /// document
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
 }

@@ -75,19 +75,19 @@ pub(crate) struct TopArgs {
     #[arg(long, default_value = "2s", value_parser = weir_units::parse_positive_duration, value_name = "DURATION")]
     interval: Duration,
     /// Show where data goes instead: how each backend stands, how soon it answered lately, and its answers by code
-    #[arg(long, group = "view")]
+    #[arg(long, group = "topic")]
     destinations: bool,
     /// Show who holds the memory instead: what is free for requests, the parts of the budget, and what each pipeline holds
-    #[arg(long, group = "view")]
+    #[arg(long, group = "topic")]
     memory: bool,
     /// Show who sends most instead: items and bytes of each namespace, pod and service since the first question
-    #[arg(long, group = "view")]
+    #[arg(long, group = "topic")]
     talkers: bool,
     /// Show what changed instead: what the self monitor said of pipelines, the newest first
-    #[arg(long, group = "view")]
+    #[arg(long, group = "topic")]
     changes: bool,
     /// Show how container logs are read instead: how far that is behind, what is lost, and what stuck ones wait for
-    #[arg(long, group = "view")]
+    #[arg(long, group = "topic")]
     logs: bool,
     /// Print one table, over one interval, and end
     #[arg(long)]
@@ -98,22 +98,22 @@ pub(crate) struct TopArgs {
 }
 
 impl TopArgs {
-    /// What is shown at first.
-    fn view(&self) -> View {
-        let views = [
-            (self.destinations, View::Destinations),
-            (self.memory, View::Memory),
-            (self.talkers, View::Talkers),
-            (self.changes, View::Changes),
-            (self.logs, View::Logs),
+    /// What it shows at first.
+    fn topic(&self) -> Topic {
+        let topics = [
+            (self.destinations, Topic::Destinations),
+            (self.memory, Topic::Memory),
+            (self.talkers, Topic::Talkers),
+            (self.changes, Topic::Changes),
+            (self.logs, Topic::Logs),
         ];
-        views.into_iter().find(|(is_wanted, _)| *is_wanted).map_or(View::Pipelines, |(_, view)| view)
+        topics.into_iter().find(|(is_wanted, _)| *is_wanted).map_or(Topic::Pipelines, |(_, topic)| topic)
     }
 }
 
-/// What is shown.
+/// What a table is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum View {
+enum Topic {
     Pipelines,
     Destinations,
     Memory,
@@ -122,7 +122,7 @@ enum View {
     Logs,
 }
 
-impl View {
+impl Topic {
     /// What it shows beside the pipelines; null if that is nothing.
     fn ask(self, admin: &Admin) -> anyhow::Result<Value> {
         match self {
@@ -134,19 +134,19 @@ impl View {
     }
 }
 
-/// Each view with the key that leads to it, and its name.
-const VIEWS: [(u8, &str, View); 6] = [
-    (b'p', "pipelines", View::Pipelines),
-    (b'd', "destinations", View::Destinations),
-    (b'm', "memory", View::Memory),
-    (b't', "talkers", View::Talkers),
-    (b'c', "changes", View::Changes),
-    (b'l', "logs", View::Logs),
+/// Each topic with the key that leads to it, and its name.
+const TOPICS: [(u8, &str, Topic); 6] = [
+    (b'p', "pipelines", Topic::Pipelines),
+    (b'd', "destinations", Topic::Destinations),
+    (b'm', "memory", Topic::Memory),
+    (b't', "talkers", Topic::Talkers),
+    (b'c', "changes", Topic::Changes),
+    (b'l', "logs", Topic::Logs),
 ];
 
 /// Those that a key leads to. Talkers are none of them when they would be forgotten between two questions.
-fn offered(interval: Duration) -> impl Iterator<Item = (u8, &'static str, View)> {
-    VIEWS.into_iter().filter(move |(.., view)| *view != View::Talkers || interval < TALKERS_FORGOTTEN)
+fn offered(interval: Duration) -> impl Iterator<Item = (u8, &'static str, Topic)> {
+    TOPICS.into_iter().filter(move |(.., topic)| *topic != Topic::Talkers || interval < TALKERS_FORGOTTEN)
 }
 
 /// The key that ends it.
@@ -165,9 +165,9 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if args.talkers && args.interval >= TALKERS_FORGOTTEN {
         bail!("talkers are forgotten when nobody asks for 30 s: use --interval 20s or less with --talkers");
     }
-    let (admin, format, view) = (args.admin.admin()?, args.format, args.view());
+    let (admin, format, topic) = (args.admin.admin()?, args.format, args.topic());
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(watch(args, Screen { admin, format, view, before: None, now: None }))?;
+    runtime.block_on(watch(args, Screen { admin, format, topic, before: None, now: None }))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -223,8 +223,8 @@ async fn pressed(keys: &mut Option<Keys>) -> u8 {
 
 /// What keys do, for the line of the cursor, which stays in it.
 fn hint(interval: Duration, room: Room) -> String {
-    let views = offered(interval).map(|(key, name, _)| (key, name));
-    let keys = views.chain([(END, "ends")]).map(|(key, name)| format!("{} {name}", char::from(key)));
+    let topics = offered(interval).map(|(key, name, _)| (key, name));
+    let keys = topics.chain([(END, "ends")]).map(|(key, name)| format!("{} {name}", char::from(key)));
     cut(keys.collect::<Vec<_>>().join("  "), Some(room.columns.saturating_sub(1)))
 }
 
@@ -233,7 +233,7 @@ struct Look {
     page: Value,
     health: Value,
     sums: Sums,
-    /// What the view asked.
+    /// What was asked for the topic alone.
     asked: Value,
 }
 
@@ -241,7 +241,7 @@ struct Look {
 struct Screen {
     admin: Admin,
     format: Format,
-    view: View,
+    topic: Topic,
     /// What was counted at the look before.
     before: Option<Sums>,
     now: Option<Look>,
@@ -249,18 +249,18 @@ struct Screen {
 
 impl Screen {
     fn look(&mut self) -> anyhow::Result<()> {
-        let asked = self.view.ask(&self.admin)?;
+        let asked = self.topic.ask(&self.admin)?;
         let (page, health) = (now(&self.admin)?, self.admin.get("/health/pipelines")?);
         let sums = Sums::of(&page);
         self.before = self.now.replace(Look { page, health, sums, asked }).map(|look| look.sums);
         Ok(())
     }
 
-    /// Shows the view of a key, as of the last look: rates are over whole intervals.
+    /// Shows the topic of a key, as of the last look: rates are over whole intervals.
     fn turn(&mut self, key: u8, interval: Duration) -> anyhow::Result<()> {
-        let Some((.., view)) = offered(interval).find(|(of, ..)| *of == key) else { return Ok(()) };
-        let asked = view.ask(&self.admin)?;
-        self.view = view;
+        let Some((.., topic)) = offered(interval).find(|(of, ..)| *of == key) else { return Ok(()) };
+        let asked = topic.ask(&self.admin)?;
+        self.topic = topic;
         if let Some(now) = &mut self.now {
             now.asked = asked;
         }
@@ -272,24 +272,24 @@ impl Screen {
         let Some(Look { page, health, sums, asked }) = &self.now else { return Ok(out) };
         let lines = || pipelines::lines(page, health, self.before.as_ref().unwrap_or(sums), sums);
         if self.format == Format::Json {
-            let json: Value = match self.view {
-                View::Pipelines => lines().iter().map(Line::as_json).collect(),
-                View::Destinations => destinations::json(page),
-                View::Memory => memory::json(page),
-                View::Talkers => talkers::json(asked),
-                View::Changes => changes::json(asked),
-                View::Logs => logs::json(asked),
+            let json: Value = match self.topic {
+                Topic::Pipelines => lines().iter().map(Line::as_json).collect(),
+                Topic::Destinations => destinations::json(page),
+                Topic::Memory => memory::json(page),
+                Topic::Talkers => talkers::json(asked),
+                Topic::Changes => changes::json(asked),
+                Topic::Logs => logs::json(asked),
             };
             writeln!(out, "{}", legible_json(&json.to_string()))?;
             return Ok(out);
         }
-        match self.view {
-            View::Pipelines => pipelines::text(&mut out, page, &lines(), room)?,
-            View::Destinations => destinations::text(&mut out, page, room)?,
-            View::Memory => memory::text(&mut out, page, room)?,
-            View::Talkers => talkers::text(&mut out, asked, room)?,
-            View::Changes => changes::text(&mut out, page, asked, room)?,
-            View::Logs => logs::text(&mut out, asked, room)?,
+        match self.topic {
+            Topic::Pipelines => pipelines::text(&mut out, page, &lines(), room)?,
+            Topic::Destinations => destinations::text(&mut out, page, room)?,
+            Topic::Memory => memory::text(&mut out, page, room)?,
+            Topic::Talkers => talkers::text(&mut out, asked, room)?,
+            Topic::Changes => changes::text(&mut out, page, asked, room)?,
+            Topic::Logs => logs::text(&mut out, asked, room)?,
         }
         Ok(out)
     }

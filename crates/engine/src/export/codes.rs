@@ -60,8 +60,8 @@ impl Default for Codes {
 
 impl Codes {
     /// A request is sent.
-    pub(super) fn ask(&self) -> Asked<'_> {
-        Asked { codes: self, at: NONE_AT }
+    pub(super) fn sent(&self) -> CountedRequest<'_> {
+        CountedRequest { codes: self, at: NONE_AT }
     }
 
     pub(super) fn figures(&self) -> CodeFigures {
@@ -71,12 +71,12 @@ impl Codes {
 
 /// A request under way. It is counted when this is dropped, so also when nobody waits for its answer any more.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct CountedRequest<'a> {
     codes: &'a Codes,
     at: usize,
 }
 
-impl Asked<'_> {
+impl CountedRequest<'_> {
     /// This is the whole answer.
     pub(super) fn answered(&mut self, protocol: Protocol, answer: &Answer) {
         self.at = match (protocol, grpc::code(answer)) {
@@ -87,7 +87,7 @@ impl Asked<'_> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for CountedRequest<'_> {
     fn drop(&mut self) {
         self.codes.0[self.at].fetch_add(1, Ordering::Relaxed);
     }
@@ -115,7 +115,7 @@ mod tests {
     fn counted(answers: &[(Protocol, u16, Option<u32>)]) -> Vec<(&'static str, u64)> {
         let codes = Codes::default();
         for (protocol, status, grpc_status) in answers {
-            codes.ask().answered(*protocol, &answer(*status, *grpc_status));
+            codes.sent().answered(*protocol, &answer(*status, *grpc_status));
         }
         codes.figures().each().collect()
     }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_request_without_an_answer_is_counted() {
         let codes = Codes::default();
-        drop(codes.ask());
+        drop(codes.sent());
         assert_eq!(codes.figures().each().collect::<Vec<_>>(), [("none", 1)]);
     }
 

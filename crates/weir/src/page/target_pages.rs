@@ -27,20 +27,20 @@ const NUMBER_BYTES: usize = 64;
 pub(super) struct TargetPages {
     board: TargetBoard,
     readers: Arc<Readers>,
-    views: Arc<Mutex<Views>>,
+    wanted: Arc<Mutex<WantedPages>>,
 }
 
 /// One page at a time is read or kept.
 #[derive(Debug, Default)]
-struct Views {
+struct WantedPages {
     /// As many as there have been.
     last_number: u64,
-    last: Option<View>,
+    last: Option<WantedPage>,
 }
 
 /// A page that somebody wants to see.
 #[derive(Debug)]
-struct View {
+struct WantedPage {
     number: u64,
     wish: Wish,
     url: String,
@@ -62,7 +62,7 @@ struct Wish {
 
 impl TargetPages {
     pub(super) fn new(board: &TargetBoard) -> Self {
-        Self { board: board.clone(), readers: Arc::default(), views: Arc::default() }
+        Self { board: board.clone(), readers: Arc::default(), wanted: Arc::default() }
     }
 
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
@@ -84,17 +84,17 @@ impl TargetPages {
             let error = format!("there is no target {}: /targets has the id of each", wish.target);
             Refusal::new(StatusCode::NOT_FOUND, error)
         })?;
-        let mut views = self.views();
-        if views.last.as_ref().is_some_and(View::is_under_way) {
+        let mut wanted = self.wanted();
+        if wanted.last.as_ref().is_some_and(WantedPage::is_under_way) {
             let error = "the page of a target is being read, and one is read at a time: try again in a moment";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error));
         }
         let url = viewing.url().to_string();
         self.note(asked, &url, wish.redact);
-        views.last_number += 1;
-        let number = views.last_number;
+        wanted.last_number += 1;
+        let number = wanted.last_number;
         let task = tokio::spawn(self.clone().read(number, viewing)).abort_handle();
-        if let Some(before) = views.last.replace(View { number, wish, url, page: None, task }) {
+        if let Some(before) = wanted.last.replace(WantedPage { number, wish, url, page: None, task }) {
             before.task.abort();
         }
         Ok(number)
@@ -102,25 +102,25 @@ impl TargetPages {
 
     async fn read(self, number: u64, viewing: Viewing) {
         let page = viewing.read().await;
-        if let Some(view) = self.views().last.as_mut().filter(|view| view.number == number) {
-            view.page = Some(page);
+        if let Some(one) = self.wanted().last.as_mut().filter(|one| one.number == number) {
+            one.page = Some(page);
         }
         tokio::time::sleep(KEPT).await;
-        drop(self.views().last.take_if(|view| view.number == number));
+        drop(self.wanted().last.take_if(|one| one.number == number));
     }
 
     fn see(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
-        let views = self.views();
-        let view = views.last.as_ref().filter(|view| view.number.to_string() == number).ok_or_else(|| {
+        let wanted = self.wanted();
+        let one = wanted.last.as_ref().filter(|one| one.number.to_string() == number).ok_or_else(|| {
             let error = format!("there is no page {number}, or not any more: have it read again");
             Refusal::new(StatusCode::GONE, error)
         })?;
-        let Some(page) = &view.page else {
-            return Ok(show(body, &json!({"page": view.number, "state": "reading", "url": view.url})));
+        let Some(page) = &one.page else {
+            return Ok(show(body, &json!({"page": one.number, "state": "reading", "url": one.url})));
         };
         // The number may be known to others than whoever had it read.
-        self.note(asked, &view.url, view.wish.redact);
-        Ok(show(body, &view.document(page)))
+        self.note(asked, &one.url, one.wish.redact);
+        Ok(show(body, &one.document(page)))
     }
 
     /// The log says who looks: a page is telemetry.
@@ -130,8 +130,8 @@ impl TargetPages {
         }
     }
 
-    fn views(&self) -> MutexGuard<'_, Views> {
-        self.views.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wanted(&self) -> MutexGuard<'_, WantedPages> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,7 +149,7 @@ impl Page for TargetPages {
     }
 }
 
-impl View {
+impl WantedPage {
     fn is_under_way(&self) -> bool {
         self.page.is_none() && !self.task.is_finished()
     }
