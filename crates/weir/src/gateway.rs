@@ -1,5 +1,6 @@
 //! A gateway with its agents, from its start to its end. `weir run` and `weir node` tell it what to do: see `host`.
 
+mod boards;
 mod reload;
 mod settings;
 
@@ -16,30 +17,28 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::field::display;
-use weir_engine::admin::Route;
 use weir_engine::{Addresses, BookFigures, Engine, Entrance, Probes};
 use weir_enrich::{PodList, Pods};
 use weir_kubernetes::node::Facts;
 use weir_legible::Seldom;
 use weir_plan::{PipelineId, Plan};
 use weir_resources::Loaded;
-use weir_sources::scrape::TargetBoard;
-use weir_sources::tail::Board;
 
 use crate::allocator;
 use crate::cli::ProcessArgs;
 use crate::container_logs::LogAgent;
 use crate::data_dir::DataDir;
 use crate::handover::{self, Predecessor, Successor};
-use crate::health::{self, ChangesOfPipelines, HealthOfPipelines, Verdicts};
+use crate::health;
 use crate::host::{self, Host, News, Place, Reading};
 use crate::limits;
-use crate::page::{self, Configurations, Past};
+use crate::page::Configurations;
 use crate::runtime_metrics::RuntimeMetrics;
 use crate::scraping::MetricAgent;
 use crate::security;
 use crate::signals::Signals;
 use crate::watch::Watch;
+use boards::Boards;
 pub(crate) use settings::memory;
 
 /// How a gateway has ended.
@@ -136,23 +135,12 @@ impl<H: Host> Gateway<H> {
         let Facts { mut facts, state } = host::facts_of(&mut loaded);
         let Loaded { plan, log_outputs, .. } = loaded;
         let mut settings = settings::of(&args, &plan)?;
-        let verdicts = Verdicts::default();
-        let past = Past::within(settings.memory);
-        let configurations = Configurations::default();
-        settings.pages = host.pages(&verdicts);
-        settings.pages.extend(page::routes(&verdicts, &past));
-        settings.health_pages.push(Route::new("/health/pipelines", HealthOfPipelines::of(&verdicts)));
-        settings.health_pages.push(Route::new("/health/changes", ChangesOfPipelines::of(&verdicts)));
-        let board = Board::default();
-        let mut log_agent = LogAgent::new(Arc::clone(&args), board.clone())?;
+        let boards = Boards::within(settings.memory);
+        boards.show(&mut settings, host.pages(&boards.verdicts));
+        let mut log_agent = LogAgent::new(Arc::clone(&args), boards.containers.clone())?;
         log_agent.read_own(host.reads_own());
-        settings.admin.routes.push(Route::new("/logs", board));
-        let targets = TargetBoard::default();
-        let mut metric_agent = MetricAgent::new(Arc::clone(&args), targets.clone());
-        let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), targets.clone(), host.speaks());
-        settings.admin.routes.extend(page::private_routes(&settings.onlookers, &configurations, &targets));
-        settings.admin.routes.push(Route::new("/targets", targets));
-        settings.admin.routes.extend(page::routes(&verdicts, &past));
+        let mut metric_agent = MetricAgent::new(Arc::clone(&args), boards.targets.clone());
+        let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), boards.targets.clone(), host.speaks());
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
         let probes = entrance.answer_probes("starting").context("cannot answer probes")?;
@@ -169,6 +157,7 @@ impl<H: Host> Gateway<H> {
         let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
+        let Boards { verdicts, past, configurations, .. } = boards;
         configurations.started(&plan, &trigger);
         let looking = [health::watch(engine.view(), args.look_every, verdicts), past.record(engine.view())];
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
@@ -296,14 +285,7 @@ impl<H: Host> Gateway<H> {
         let (stopped, have_ended, ()) = tokio::join!(engine, is_done_within(patience, hurry, agents), predecessor);
         stopped.books.iter().for_each(report);
         if !have_ended {
-            let reading = ["container logs", "scrapes", "runtime metrics"].into_iter().zip(&still_read);
-            let reading: Vec<_> = reading.filter(|(_, is)| is.load(Ordering::Relaxed)).map(|(what, _)| what).collect();
-            tracing::warn!(
-                reading = reading.join(", "),
-                seconds = patience.as_secs(),
-                advice = "give it a longer --drain-timeout",
-                "the end of reading was not waited for: lines of containers may be sent again, and scrapes that were under way are missing"
-            );
+            say_still_read(&still_read, patience);
         }
         self.host.end().await;
         if !stopped.in_order {
@@ -317,6 +299,18 @@ impl<H: Host> Gateway<H> {
 async fn until_done(work: impl Future<Output = ()>, goes_on: &AtomicBool) {
     work.await;
     goes_on.store(false, Ordering::Relaxed);
+}
+
+/// Which of container logs, scrapes and runtime metrics are still read when the time to end that is over.
+fn say_still_read(still_read: &[AtomicBool; 3], time: Duration) {
+    let reading = ["container logs", "scrapes", "runtime metrics"].into_iter().zip(still_read);
+    let reading: Vec<_> = reading.filter(|(_, is)| is.load(Ordering::Relaxed)).map(|(what, _)| what).collect();
+    tracing::warn!(
+        reading = reading.join(", "),
+        seconds = time.as_secs(),
+        advice = "give it a longer --drain-timeout",
+        "the end of reading was not waited for: lines of containers may be sent again, and scrapes that were under way are missing"
+    );
 }
 
 /// What a pipeline is owed when the time to deliver it is over.
