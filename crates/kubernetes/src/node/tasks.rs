@@ -13,6 +13,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use weir_legible::{LeftOut, Warnings};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
+use weir_resources::Diagnostic;
 
 use super::keep::{self, Kept, Purpose};
 use super::objects::{key, observe_all};
@@ -339,6 +340,20 @@ impl Said {
         }
     }
 
+    /// Logs what is wrong with objects.
+    fn say_findings(&self, findings: &[Diagnostic]) {
+        for finding in findings {
+            let message = &finding.message;
+            self.once("finding", message, || {
+                tracing::warn!(
+                    finding = %message,
+                    advice = "correct the object that is named",
+                    "an object of the cluster is not as expected"
+                )
+            });
+        }
+    }
+
     /// Logs how often there was more to say.
     fn say_left_out(&self) {
         for LeftOut { reason, messages, .. } in self.warnings.left_out(Instant::now()) {
@@ -381,16 +396,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         let pace = if has_pods { LOCAL_PACE } else { Duration::ZERO };
         rests_until = Instant::now() + pace.max((SHARE - 1) * took);
         said.say_left_out();
-        for finding in &observed.findings {
-            let message = &finding.message;
-            said.once("finding", message, || {
-                tracing::warn!(
-                    finding = %message,
-                    advice = "correct the object that is named",
-                    "an object of the cluster is not as expected"
-                )
-            });
-        }
+        said.say_findings(&observed.findings);
         let mut nodes = observed.objects;
         nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));
         if is_of_cluster {

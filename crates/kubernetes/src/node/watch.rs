@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use weir_legible::Seldom;
 
 use crate::operator::object::kinds;
-use crate::watch::{self, Change};
+use crate::watch::{self, Change, Failure};
 
 /// Between two attempts, the first and the longest. Nodes are many.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(20));
@@ -72,6 +72,36 @@ impl Progress {
     }
 }
 
+/// What the log was told of a watch that fails.
+#[derive(Default)]
+struct Trouble {
+    is_told: bool,
+    reported: Seldom,
+}
+
+impl Trouble {
+    fn tell(&mut self, watched: &str, failure: &Failure) {
+        if failure.is_usual || self.is_told {
+            return;
+        }
+        let Some(left_out) = self.reported.due(Instant::now()) else { return };
+        self.is_told = true;
+        tracing::warn!(
+            watched,
+            error = failure.words(),
+            left_out,
+            advice = "look whether the API server answers, and at the rights of this ServiceAccount",
+            "cannot watch; trying on, with what was seen last"
+        );
+    }
+
+    fn ends(&mut self, watched: &str) {
+        if std::mem::take(&mut self.is_told) {
+            tracing::info!(watched, "watching again");
+        }
+    }
+}
+
 /// Follows objects for ever, and says in `progress` how that goes. `trim`: what is kept of each.
 pub(super) async fn follow<T>(
     client: Client,
@@ -93,7 +123,7 @@ pub(super) async fn follow<T>(
     if !what.fields.is_empty() {
         config = config.fields(&what.fields);
     }
-    let (mut is_told, mut reported) = (false, Seldom::default());
+    let mut trouble = Trouble::default();
     watch::follow(
         watcher(api, config),
         RETRY,
@@ -101,27 +131,12 @@ pub(super) async fn follow<T>(
         |seen| match seen {
             Ok(change) => {
                 progress.hear(if matches!(change, Change::All(_)) { &progress.lists } else { &progress.events });
-                if std::mem::take(&mut is_told) {
-                    tracing::info!(watched = what.kind, "watching again");
-                }
+                trouble.ends(what.kind);
                 take(change);
             }
             Err(failure) => {
                 progress.errors.fetch_add(1, Ordering::Relaxed);
-                if !failure.is_usual
-                    && !is_told
-                    && let Some(left_out) = reported.due(Instant::now())
-                {
-                    is_told = true;
-                    let error = failure.words();
-                    tracing::warn!(
-                        watched = what.kind,
-                        error,
-                        left_out,
-                        advice = "look whether the API server answers, and at the rights of this ServiceAccount",
-                        "cannot watch; trying on, with what was seen last"
-                    );
-                }
+                trouble.tell(what.kind, &failure);
                 // The API server knows no such kind: there are no objects then.
                 if is_ours && failure.code() == Some(404) {
                     take(Change::All(Vec::new()));

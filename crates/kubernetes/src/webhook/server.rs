@@ -86,20 +86,7 @@ pub(super) async fn serve(
     webhook: Arc<Webhook>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let pending = webhook.options.pending.clone();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = versions.with_no_client_auth().with_cert_resolver(webhook);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let [memory, work] = [MAX_BYTES_AT_ONCE, MAX_WORK_AT_ONCE].map(|bytes| Arc::new(Semaphore::new(kib(bytes))));
-    let server = Arc::new(Server {
-        acceptor: TlsAcceptor::from(Arc::new(config)),
-        pending,
-        memory,
-        work,
-        large: Semaphore::new(1),
-        panic_reported: Mutex::default(),
-    });
+    let server = Arc::new(Server::new(webhook)?);
     let (crowd, graceful) = (Crowd::new(MAX_CONNECTIONS), GracefulShutdown::new());
     tokio::pin!(stop);
     let mut failure_reported = Seldom::default();
@@ -138,6 +125,23 @@ pub(super) async fn serve(
 }
 
 impl Server {
+    fn new(webhook: Arc<Webhook>) -> Result<Self, ServeError> {
+        let pending = webhook.options.pending.clone();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let mut config = versions.with_no_client_auth().with_cert_resolver(webhook);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let [memory, work] = [MAX_BYTES_AT_ONCE, MAX_WORK_AT_ONCE].map(|bytes| Arc::new(Semaphore::new(kib(bytes))));
+        Ok(Self {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            pending,
+            memory,
+            work,
+            large: Semaphore::new(1),
+            panic_reported: Mutex::default(),
+        })
+    }
+
     /// Serves one connection to its end. What is wrong with it is its client's business.
     async fn converse(self: Arc<Self>, stream: TcpStream, watcher: Watcher, place: Arc<Place>) {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.

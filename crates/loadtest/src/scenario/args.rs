@@ -336,11 +336,16 @@ impl LoadtestArgs {
             self.writer_arguments.is_empty(),
             "cannot use --writer-arg: only -t logagent and logs-fluentbit read files"
         );
+        match self.scenario {
+            None => Ok(vec![script::published(self.test, self.variant())]),
+            Some(hardship) => self.scripts_of(hardship),
+        }
+    }
+
+    /// Those that test a gateway in a hardship.
+    fn scripts_of(&self, hardship: Hardship) -> anyhow::Result<Vec<Script>> {
         let test = self.test;
-        let Some(scenario) = self.scenario else {
-            return Ok(vec![script::published(test, self.variant())]);
-        };
-        Ok(match scenario {
+        Ok(match hardship {
             Hardship::Restart | Hardship::Rotation | Hardship::ShortPods => {
                 bail!("cannot use this scenario with -t {}: it needs -t logagent or logs-fluentbit", test.name())
             }
