@@ -29,7 +29,7 @@ use jiff::Timestamp;
 pub use seldom::Seldom;
 pub use warnings::{LeftOut, Warnings};
 
-/// So many names are given at a time.
+/// So many names are in a line of the log.
 const MOST_NAMED: usize = 10;
 
 /// The beginning of a text, in one line and without what a terminal obeys.
@@ -38,13 +38,36 @@ pub fn line(text: &str, most_chars: usize) -> String {
 }
 
 /// The first few of many names, and how many more there are.
-pub fn names(names: impl IntoIterator<Item = impl fmt::Display>) -> String {
-    let mut names = names.into_iter();
-    let named: Vec<String> = names.by_ref().take(MOST_NAMED).map(|name| name.to_string()).collect();
-    match names.count() {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The first.
+    pub named: Vec<String>,
+    /// How many follow them.
+    pub more: u64,
+}
+
+impl Names {
+    /// So many of them at most.
+    pub fn first(most: usize, names: impl IntoIterator<Item = impl fmt::Display>) -> Self {
+        let mut names = names.into_iter();
+        let named = names.by_ref().take(most).map(|name| name.to_string()).collect();
+        Self { named, more: names.count() as u64 }
     }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.named.join(", "))?;
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The first few of many names, for a line of the log.
+pub fn names(names: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    Names::first(MOST_NAMED, names).to_string()
 }
 
 /// An error and its causes, of any length: for errors of which others can cause little. Some errors repeat their cause
@@ -86,6 +109,7 @@ mod tests {
     fn many_names_are_a_few_and_a_number() {
         assert_eq!(names(0..2), "0, 1");
         assert!(names(0..12).ends_with(", 9 and 2 more"), "{}", names(0..12));
+        assert_eq!(Names::first(1, 3..6), Names { named: vec!["3".to_owned()], more: 2 });
     }
 
     /// What it says, and its cause.

@@ -1,7 +1,7 @@
 // The configuration in use, what became of earlier ones, and what differs between two of them.
 
 import { ask, askIfThere } from "./ask.js";
-import { $, amount, button, counted, day, element, facts, settle } from "./dom.js";
+import { $, amount, button, counted, day, element, facts, listed, settle } from "./dom.js";
 import { changes, shownChanges } from "./diff.js";
 import { state } from "./state.js";
 import { Table } from "./table.js";
@@ -127,7 +127,7 @@ const IN_USE = [
   text("Backend", (row) => [row.backend, ...row.settings].join(" "), { words: true, cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")] }),
 ];
 
-const names = (head, of) => text(head, (row) => (of(row) || []).join(", "), { words: true });
+const names = (head, way) => text(head, (row) => listed(row[way], row.left_out[way]), { words: true });
 
 // What brings a configuration, as the process calls it.
 export const BROUGHT = {
@@ -142,9 +142,9 @@ const PAST = [
   { head: "Time", of: (row) => row.at, cell: (row) => day(row.at) },
   text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "warn" : null) }),
   text("Brought by", (row) => [BROUGHT[row.by] || row.by, ...versions(row)].join(" "), { cell: (row) => [BROUGHT[row.by] || row.by, list(versions(row), "faint")] }),
-  names("Added", (row) => row.added),
-  names("Changed", (row) => row.changed),
-  names("Removed", (row) => row.removed),
+  names("Added", "added"),
+  names("Changed", "changed"),
+  names("Removed", "removed"),
   text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
   { head: "Compare", of: () => "", cell: (row) => (row.is_kept && older(keyOf(row)) ? button("With the one before", "compare") : "") },
 ];

@@ -48,6 +48,9 @@ export const amount = (n) => Math.round(n).toLocaleString("en-US");
 
 export const counted = (n, one, many = `${one}s`) => `${amount(n)} ${n === 1 ? one : many}`;
 
+// Names, and how many more there are.
+export const listed = (names, more) => names.join(", ") + (more ? ` and ${amount(more)} more` : "");
+
 // Few a second are no zero.
 export function rate(n) {
   if (n >= 10) return amount(n);

@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::{Changes, Text, unix_nanos};
-use weir_legible::{rfc3339_millis, rfc3339_seconds};
+use weir_legible::{Names, rfc3339_millis, rfc3339_seconds};
 use weir_plan::{
     Compression, Input, Overflow, Pipeline, PipelineId, Plan, Processing, Protocol, Selector, Temporality,
 };
@@ -55,9 +55,9 @@ struct Event {
     /// What brought it, and which state of the operator's Secret it is.
     by: &'static str,
     version: Version,
-    added: Vec<String>,
-    changed: Vec<String>,
-    removed: Vec<String>,
+    added: Names,
+    changed: Names,
+    removed: Names,
     error: Option<String>,
     /// The pipelines that it has, as they are shown: no secret is kept for longer than it is used.
     text: Option<String>,
@@ -180,14 +180,8 @@ impl Page for Configurations {
     }
 }
 
-fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Vec<String> {
-    let mut ids = ids.into_iter();
-    let mut names: Vec<_> = ids.by_ref().take(MOST_NAMES).map(PipelineId::to_string).collect();
-    match ids.count() {
-        0 => {}
-        more => names.push(format!("and {more} more")),
-    }
-    names
+fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Names {
+    Names::first(MOST_NAMES, ids)
 }
 
 fn event(of: &Event) -> Value {
@@ -195,7 +189,8 @@ fn event(of: &Event) -> Value {
     let Version { revision, resource_version } = version;
     json!({
         "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": by, "revision": revision,
-        "resource_version": resource_version, "added": added, "changed": changed, "removed": removed, "error": error,
+        "resource_version": resource_version, "added": added.named, "changed": changed.named, "removed": removed.named,
+        "left_out": {"added": added.more, "changed": changed.more, "removed": removed.more}, "error": error,
         "is_kept": text.is_some(),
     })
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::Value;
+use weir_legible::Names;
 use weir_loadtest::output::printed;
 
 use super::Format;
@@ -35,7 +36,7 @@ fn text(out: &mut impl Write, history: &[Value]) -> io::Result<()> {
 fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
     let [at, what, by] = ["at", "what", "by"].map(|field| legible(of[field].as_str().unwrap_or("-")));
     writeln!(out, "{}: {what} at {at}, by {by}{}", number(&of["number"]), version(of))?;
-    let lists = ["added", "changed", "removed"].map(|field| (field, names(&of[field])));
+    let lists = ["added", "changed", "removed"].map(|field| (field, names(&of[field], &of["left_out"][field])));
     let mut differs = lists.iter().filter(|(_, names)| !names.is_empty()).peekable();
     if what == "changed" && differs.peek().is_none() {
         writeln!(out, "  no pipeline differs")?;
@@ -45,9 +46,9 @@ fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
     error.try_for_each(|line| writeln!(out, "  {}", legible(line)))
 }
 
-fn names(of: &Value) -> String {
-    let names: Vec<_> = of.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    legible(&names.join(", "))
+fn names(of: &Value, left_out: &Value) -> String {
+    let named = of.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    legible(&Names { named, more: number(left_out) }.to_string())
 }
 
 /// Which state of the operator's Secret it was, as far as that is known.
@@ -74,6 +75,7 @@ mod tests {
         let mut secret = event(3, "changed", "secret", json!(["traces/a", "logs/b"]), Value::Null);
         (secret["revision"], secret["resource_version"]) = (json!("7"), json!("1234"));
         secret["removed"] = json!(["logs/c"]);
+        secret["left_out"] = json!({"added": 0, "changed": 3, "removed": 0});
         let refused = event(5, "refused", "files_changed", json!([]), json!("a.yaml: two\u{1b} mistakes\nb.yaml: one"));
         let same = event(4, "changed", "sighup", json!([]), Value::Null);
         let mut out = Vec::new();
@@ -85,7 +87,7 @@ mod tests {
 4: changed at 2026-11-29T10:00:00.000Z, by sighup
   no pipeline differs
 3: changed at 2026-11-29T10:00:00.000Z, by secret (revision 7, resourceVersion 1234)
-  changed traces/a, logs/b
+  changed traces/a, logs/b and 3 more
   removed logs/c
 What was before number 3 is not remembered.
 ";

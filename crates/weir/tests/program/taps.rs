@@ -469,6 +469,7 @@ async fn who_sends_most_and_what_runs() {
         (&newest["what"], &newest["changed"], &newest["revision"]),
         (&json!("changed"), &json!([]), &Value::Null)
     );
+    assert_eq!(newest["left_out"], json!({"added": 0, "changed": 0, "removed": 0}));
     let (code, lines, _) = told(port, &["why", "--configuration"]).await;
     assert!(code == Some(0) && lines.contains(", by sighup\n  no pipeline differs\n3: changed at "), "{lines}");
     assert!(lines.contains("\n  changed traces/shop\n2: refused at ") && lines.contains(", by start\n"), "{lines}");
