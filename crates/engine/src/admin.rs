@@ -2,7 +2,7 @@
 //!
 //! What a port serves is a list of routes; pages of this engine and of others are served in the same way. Each port has
 //! connections of its own, so a client that holds all those of one port keeps no other port from answering. A
-//! connection is for one request, and not for long. When there are too many, the oldest makes place, so that the next
+//! connection is for one request, and not for long. When there are too many, the oldest gives way, so that the next
 //! one, a probe perhaps, is answered.
 
 mod readers;

@@ -1,7 +1,7 @@
 //! One pipeline: the handle that requests are offered to, and the group of tasks that delivers for it.
 //!
 //! Each pipeline has its own queue, share of memory, send slots and backend connection (promise P2). What pipelines
-//! share is listed in `docs/guarantees.md`. Only `weir-otlp` knows what the bytes mean, and only `export` knows how they
+//! share is listed in `docs/guarantees.md`. Only `weir-otlp` is asked what the bytes mean, and only `export` knows how they
 //! travel.
 
 mod answers;

@@ -1,4 +1,4 @@
-//! Who sends most: items and bytes of each pod, counted while somebody asks.
+//! Who sends most: items and bytes of each namespace, pod and service, counted while somebody asks.
 //!
 //! Nothing is counted, and a request pays one relaxed load, until the first question, and again when nobody has asked
 //! for a while.

@@ -1,5 +1,5 @@
 //! Connections that are open at once. Anybody may open some and say nothing: the one that has been quiet for the longest
-//! makes place for a new one.
+//! gives way to a new one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ pub(crate) struct Place {
     leave: Arc<Notify>,
 }
 
-/// A request that is being answered: its connection does not make place meanwhile.
+/// A request that is being answered: its connection does not give way meanwhile.
 pub(crate) struct Busy(Arc<Place>);
 
 impl Crowd {
@@ -61,7 +61,7 @@ impl Crowd {
 }
 
 impl Place {
-    /// Resolves when the connection has to make place.
+    /// Resolves when the connection has to give way.
     pub(crate) async fn has_to_leave(&self) {
         self.leave.notified().await;
     }

@@ -24,7 +24,7 @@ const GROWTH: usize = 8;
 /// copied once.
 const SCARCE_GROWTH: usize = 2;
 
-/// While memory is scarce, a body makes place for others if it sends nothing for this long, or less than 16 KiB in each
+/// While memory is scarce, a body gives way to others if it sends nothing for this long, or less than 16 KiB in each
 /// such period.
 const STALL: Duration = Duration::from_secs(1);
 /// While memory is scarce, every byte that arrives gives its body this many times [`PER_BYTE`]: a second for 16 KiB.

@@ -1,4 +1,4 @@
-//! The open connections, and which of them makes place for another when there are too many. Without that, a crowd of
+//! The open connections, and which of them gives way to another when there are too many. Without that, a crowd of
 //! idle clients could keep everybody else out.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A connection that has been idle for less than this makes place only if no other can.
+/// A connection that has been idle for less than this gives way only if no other can.
 const IDLE_ENOUGH: Duration = Duration::from_secs(1);
 
 /// All open connections.
@@ -43,7 +43,7 @@ impl Crowd {
         Member { crowd: Arc::clone(self), number, activity }
     }
 
-    /// Tells an idle connection to make place: the oldest that never had a request, then the one that has had none for
+    /// Tells an idle connection to give way: the oldest that never had a request, then the one that has had none for
     /// the longest, and only then one that has just come. False when all are busy.
     pub(super) fn dismiss(&self) -> bool {
         let since = self.now().saturating_sub(u64::try_from(IDLE_ENOUGH.as_millis()).unwrap_or(u64::MAX));
@@ -83,7 +83,7 @@ struct Activity {
     had_request: AtomicBool,
     /// When the last request ended, or when it came.
     idle_since: AtomicU64,
-    /// Told to make place for another connection.
+    /// Told to give way to another connection.
     dismissed: Notify,
 }
 
@@ -125,7 +125,7 @@ impl Member {
         self.activity.finished.load(Ordering::Relaxed)
     }
 
-    /// Resolves when it has to make place for another connection.
+    /// Resolves when it has to give way to another connection.
     pub(super) async fn dismissed(&self) {
         self.activity.dismissed.notified().await;
     }

@@ -56,7 +56,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const CLOSE_GRACE: Duration = Duration::from_secs(30);
 /// For one without requests to say goodbye.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Time to end for a connection that makes place for another.
+/// Time to end for a connection that gives way to another.
 const DISMISSAL: Duration = Duration::from_secs(1);
 /// Accepting rests this long when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -144,7 +144,7 @@ impl Server {
         });
     }
 
-    /// Room for one more connection. When there is none, an idle connection makes place.
+    /// Room for one more connection. When there is none, an idle connection gives way.
     async fn find_room(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             return Some(permit);

@@ -107,7 +107,7 @@ async fn what_has_not_arrived_of_bodies_takes_no_room_from_others() {
         let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
         stream.write_all(&beginning).await.unwrap();
         slow.spawn(async move {
-            // Fast enough not to make place.
+            // Fast enough not to give way.
             while stream.write_all(&[0; 4_000]).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -150,7 +150,7 @@ async fn large_requests_that_arrive_together_are_taken_or_refused() {
         });
     }
     let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
-    // Less than half of the memory: beyond that, on a slow machine, bodies that do not go on for a second make place for
+    // Less than half of the memory: beyond that, on a slow machine, bodies that do not go on for a second give way to
     // others before all have begun.
     eventually("many have begun", async || used().await > 16e6).await;
     go.send(()).unwrap();
