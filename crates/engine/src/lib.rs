@@ -12,8 +12,8 @@
 //!   these exceptions. The task that waits to make a budget smaller ends by itself. The journal's writer, when a shutdown
 //!   is hurried, ends when nobody can reach it any more. Threads for blocking work, and that of standard output, end when
 //!   the disk, the name service or the reader has answered. The task of a tap ends when its time is over, or soon after
-//!   nobody asks for it any more. An engine that is dropped without a shutdown does not end its
-//!   servers, the pages and the task that looks after the accounts: they end with the runtime.
+//!   nobody asks for it any more. An engine that is dropped without a shutdown does not end its servers, the pages and
+//!   the task that looks after the accounts: they end with the runtime.
 //! - **ENGINE-4** a client is answered OK only when every pipeline has delivered its data or has it in the journal, or,
 //!   without a journal, holds it in memory (`intake`, `store`).
 
