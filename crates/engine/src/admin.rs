@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -172,15 +174,17 @@ impl Desk {
             let desk = self.clone();
             async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
         });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(BUFFER_BYTES);
         let conversation = async {
-            match gate.filter(|gate| gate.wants_tls()) {
-                None => builder.serve_connection(TokioIo::new(stream), service).await.ok(),
-                Some(gate) => {
-                    let stream = gate.shake_hands(stream).await?;
-                    builder.serve_connection(TokioIo::new(stream), service).await.ok()
+            let Some(gate) = gate else { return serve(stream, service, std::future::pending()).await };
+            let (era, tls) = gate.enter();
+            let Some(tls) = tls else { return serve(stream, service, gate.outlives(era)).await };
+            tokio::select! {
+                shaken = tls.shake_hands(stream) => {
+                    if let Some(stream) = shaken {
+                        serve(stream, service, gate.outlives(era)).await;
+                    }
                 }
+                () = gate.outlives(era) => {}
             }
         };
         // A client that goes away, or does not, is its own business.
@@ -265,6 +269,23 @@ impl Desk {
         })?;
         Ok((body.to_bytes(), Some(permit)))
     }
+}
+
+/// Serves one request; none if `closed` comes first.
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    service: impl Service<Request<Incoming>, Response = Answer, Error = Infallible>,
+    closed: impl Future<Output = ()>,
+) {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).keep_alive(false).max_buf_size(BUFFER_BYTES);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = closed => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
 }
 
 /// Well as long as anybody answers.

@@ -83,7 +83,7 @@ pub(crate) struct ReceiverStats {
     pub(crate) http: Counters,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
-    /// Told to go away because they were old.
+    /// Told to go away because they were old, or because some who could connect when they came may not do so any more.
     pub(crate) connections_retired: AtomicU64,
     /// TLS handshakes that failed.
     pub(crate) handshakes_failed: AtomicU64,

@@ -108,7 +108,7 @@ pub(super) const METRICS: [Metric; 14] = [
         name: "weir_receiver_connections_retired_total",
         kind: Counter,
         labels: &[],
-        help: "Connections whose clients were asked to connect anew because of their age",
+        help: "Connections whose clients were asked to connect anew by age, or because fewer are trusted",
         samples: |snapshot| one(snapshot.receivers.connections_retired),
     },
     Metric {

@@ -3,16 +3,18 @@
 mod chains;
 mod unheard;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
+use rustls::{RootCertStore, ServerConfig};
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use weir_plan::Secret;
 
@@ -32,7 +34,7 @@ const UNSENT_BYTES: usize = 16 * 1024;
 pub(crate) struct Gate {
     /// The protocols that its port speaks above TLS, the best first.
     protocols: &'static [&'static str],
-    rules: RwLock<Arc<Admission>>,
+    rules: watch::Sender<Arc<Admission>>,
 }
 
 /// Of the OTLP ports.
@@ -45,10 +47,21 @@ pub(crate) struct Admission {
     tls: Option<Tls>,
     tokens: Vec<Secret>,
     knows_clients: bool,
+    era: Era,
 }
 
+/// Rules that follow each other are of one era for as long as they take everybody who could connect before. Tokens do not
+/// matter: they are asked for with every request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Era(u64);
+
+/// The server's side of TLS.
 #[derive(Clone)]
-struct Tls(TlsAcceptor);
+pub(crate) struct Tls {
+    acceptor: TlsAcceptor,
+    /// Of clients; `None` takes those without a certificate.
+    authorities: Option<Arc<RootCertStore>>,
+}
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -58,7 +71,7 @@ impl std::fmt::Debug for Tls {
 
 impl Gate {
     pub(crate) fn new(protocols: &'static [&'static str], security: &PortSecurity) -> Result<Self, String> {
-        Ok(Self { protocols, rules: RwLock::new(Arc::new(rules(protocols, security)?)) })
+        Ok(Self { protocols, rules: watch::Sender::new(Arc::new(rules(protocols, security)?)) })
     }
 
     /// Other rules, if they can be used.
@@ -68,39 +81,33 @@ impl Gate {
 
     /// These rules hold for connections and requests from now on.
     pub(crate) fn replace(&self, rules: Admission) {
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        self.rules.send_modify(|before| {
+            let Era(era) = before.era;
+            let era = if rules.takes_all_of(before) { Era(era) } else { Era(era + 1) };
+            *before = Arc::new(Admission { era, ..rules });
+        });
     }
 
     fn rules(&self) -> Arc<Admission> {
-        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.rules.borrow())
+    }
+
+    /// What holds for a connection that comes now: its era, and its handshake if it needs one.
+    pub(crate) fn enter(&self) -> (Era, Option<Tls>) {
+        let rules = self.rules();
+        (rules.era, rules.tls.clone())
+    }
+
+    /// Resolves when the rules are no longer of this era: a connection of this era may be one that they would not take.
+    pub(crate) async fn outlives(&self, era: Era) {
+        let mut rules = self.rules.subscribe();
+        // There is no error, because the sender is here.
+        let _ = rules.wait_for(|rules| rules.era != era).await;
     }
 
     /// Whether connections begin with a TLS handshake.
     pub(crate) fn wants_tls(&self) -> bool {
         self.rules().tls.is_some()
-    }
-
-    /// The server's side of the handshake; `None` when it fails, which is the client's business.
-    pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        stream: S,
-    ) -> Option<impl AsyncRead + AsyncWrite + Unpin + use<S>> {
-        let Tls(acceptor) = self.rules().tls.clone()?;
-        let unheard = Unheard::default();
-        let stream = Bounded::new(stream, unheard.clone());
-        let accept = acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(UNSENT_BYTES)));
-        let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, accept).await;
-        match shaken {
-            Ok(Ok(mut stream)) => {
-                stream.get_mut().0.is_shaken();
-                Some(Heard::new(stream, unheard))
-            }
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "a client's TLS handshake failed");
-                None
-            }
-            Err(_) => None,
-        }
     }
 
     /// Whether clients have to show a certificate or a token.
@@ -127,6 +134,53 @@ impl Gate {
     }
 }
 
+impl Admission {
+    /// Whether whoever could connect under the other rules may do so under these.
+    fn takes_all_of(&self, other: &Self) -> bool {
+        match (&self.tls, &other.tls) {
+            (None, None) => true,
+            (Some(tls), Some(other)) => tls.takes_all_of(other),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+}
+
+impl Tls {
+    /// The server's own certificate does not matter: who trusts it is the clients' business.
+    fn takes_all_of(&self, other: &Self) -> bool {
+        match (&self.authorities, &other.authorities) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(authorities), Some(others)) => {
+                let known: HashSet<_> = authorities.roots.iter().collect();
+                others.roots.iter().all(|authority| known.contains(authority))
+            }
+        }
+    }
+
+    /// The server's side of the handshake; `None` when it fails, which is the client's business.
+    pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        stream: S,
+    ) -> Option<impl AsyncRead + AsyncWrite + Unpin + use<S>> {
+        let unheard = Unheard::default();
+        let stream = Bounded::new(stream, unheard.clone());
+        let accept = self.acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(UNSENT_BYTES)));
+        let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, accept).await;
+        match shaken {
+            Ok(Ok(mut stream)) => {
+                stream.get_mut().0.is_shaken();
+                Some(Heard::new(stream, unheard))
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a client's TLS handshake failed");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}
+
 /// The token of an `authorization` header; its scheme is not case-sensitive (RFC 9110 11.1).
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
@@ -134,21 +188,23 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn rules(protocols: &[&str], security: &PortSecurity) -> Result<Admission, String> {
-    let tls = security.tls.as_ref().map(|tls| acceptor(protocols, tls)).transpose()?.map(Tls);
-    Ok(Admission { tls, tokens: security.tokens.clone(), knows_clients: security.knows_clients() })
+    let tls = security.tls.as_ref().map(|tls| server_side(protocols, tls)).transpose()?;
+    let (tokens, knows_clients) = (security.tokens.clone(), security.knows_clients());
+    Ok(Admission { tls, tokens, knows_clients, era: Era::default() })
 }
 
-fn acceptor(protocols: &[&str], tls: &PortTls) -> Result<TlsAcceptor, String> {
+fn server_side(protocols: &[&str], tls: &PortTls) -> Result<Tls, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let builder = match &tls.client_ca_pem {
+    let fail = |error: String| format!("cannot use the clients' CA: {error}");
+    let roots = |pem: &String| weir_tls::certificates(pem).and_then(weir_tls::roots).map_err(fail);
+    let authorities = tls.client_ca_pem.as_ref().map(roots).transpose()?.map(Arc::new);
+    let builder = match &authorities {
         None => builder.with_no_client_auth(),
-        Some(pem) => {
-            let fail = |error: String| format!("cannot use the clients' CA: {error}");
-            let roots = weir_tls::certificates(pem).and_then(weir_tls::roots).map_err(fail)?;
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        Some(authorities) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), provider);
             let verifier = verifier.build().map_err(|error| fail(error.to_string()))?;
             builder.with_client_cert_verifier(Arc::new(ShortChains(verifier)))
         }
@@ -162,11 +218,14 @@ fn acceptor(protocols: &[&str], tls: &PortTls) -> Result<TlsAcceptor, String> {
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     // Kept sessions hold their clients' certificates. Connections live long, so few sessions would be resumed.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), authorities })
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_plan::Identity;
+    use weir_testkit::tls::Authority;
+
     use super::*;
 
     #[test]
@@ -186,6 +245,46 @@ mod tests {
         assert!(gate.check(&HeaderMap::new()).is_err());
         gate.replace(gate.prepare(&PortSecurity::default()).unwrap());
         assert!(gate.check(&HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn an_era_ends_when_somebody_who_could_connect_may_do_so_no_more() {
+        let (servers, first, second) = (Authority::new(), Authority::new(), Authority::new());
+        // Each time with another certificate of the server.
+        let taking = |clients: Option<&[&Authority]>| {
+            let Identity { cert_pem, key_pem } = servers.identity_of("localhost");
+            let client_ca_pem = clients.map(|clients| clients.iter().map(|authority| authority.pem()).collect());
+            let tls = Some(PortTls { cert_pem, key_pem, client_ca_pem });
+            PortSecurity { tls, tokens: Vec::new() }
+        };
+        let gate = Gate::new(HTTP2_AND_1, &PortSecurity::default()).unwrap();
+        let ends_with = |rules: &PortSecurity| {
+            let (era, _) = gate.enter();
+            gate.replace(gate.prepare(rules).unwrap());
+            gate.enter().0 != era
+        };
+        let (one, other) = (taking(Some(&[&first])), taking(Some(&[&second])));
+        let tokens = PortSecurity { tokens: vec![Secret::new("abc")], ..one.clone() };
+        for (step, (rules, ends)) in [
+            (taking(None), true),
+            (taking(None), false),
+            (one.clone(), true),
+            (taking(Some(&[&first])), false),
+            (tokens, false),
+            (taking(Some(&[&second, &first])), false),
+            (taking(Some(&[&first, &second])), false),
+            (other.clone(), true),
+            (one, true),
+            (other, true),
+            (taking(None), false),
+            (PortSecurity::default(), true),
+            (PortSecurity::default(), false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(ends_with(&rules), ends, "step {step}");
+        }
     }
 
     #[test]

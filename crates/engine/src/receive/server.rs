@@ -21,6 +21,7 @@ use weir_legible::Seldom;
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};
+use super::gate::Era;
 use super::heads::{Heads, Kept};
 use super::large_reads::LargeReads;
 use super::streams::Streams;
@@ -161,15 +162,15 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let member = Arc::new(self.crowd.enter());
         let stream = LargeReads::new(stream, self.receiver.budget.clone());
-        if !self.receiver.gate.wants_tls() {
-            return self.converse_over(stream, peer, member).await;
-        }
+        let (era, tls) = self.receiver.gate.enter();
+        let Some(tls) = tls else { return self.converse_over(stream, peer, member, era).await };
         tokio::select! {
-            shaken = self.receiver.gate.shake_hands(stream) => match shaken {
-                Some(stream) => self.converse_over(stream, peer, member).await,
+            shaken = tls.shake_hands(stream) => match shaken {
+                Some(stream) => self.converse_over(stream, peer, member, era).await,
                 None => drop(self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed)),
             },
             () = member.dismissed() => {}
+            () = self.receiver.gate.outlives(era) => {}
         }
     }
 
@@ -178,6 +179,7 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
         peer: IpAddr,
         member: Arc<Member>,
+        era: Era,
     ) {
         let streams = Streams::new(self.receiver.funds.clone());
         let service = {
@@ -204,7 +206,7 @@ impl Server {
             _ = connection.as_mut() => return,
             () = member.dismissed() => return,
             () = streams.overdrawn() => return,
-            () = self.until_told_to_go(&member, &streams, &kept) => {}
+            () = self.until_told_to_go(&member, &streams, &kept, era) => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
@@ -236,9 +238,9 @@ impl Server {
         }
     }
 
-    /// Resolves when the process stops, the connection is old, nobody uses it, its client does not read, or others need
-    /// the memory that it keeps.
-    async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept) {
+    /// Resolves when the process stops, the connection is old, it is of an era that is over, nobody uses it, its client
+    /// does not read, or others need the memory that it keeps.
+    async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept, era: Era) {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let old = async {
             match &self.receiver.load {
@@ -246,10 +248,16 @@ impl Server {
                 None => tokio::time::sleep(age).await,
             }
         };
+        let out_of_time = async {
+            tokio::select! {
+                () = old => {}
+                () = self.receiver.gate.outlives(era) => {}
+            }
+        };
         let mut stop = self.stop.clone();
         tokio::select! {
             () = stopped(&mut stop) => {}
-            () = old => drop(self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed)),
+            () = out_of_time => drop(self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed)),
             () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
             () = wasteful(member, streams) => {}
             () = self.hoards(kept) => {}

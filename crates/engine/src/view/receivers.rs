@@ -26,7 +26,8 @@ pub struct ReceiverFigures {
     pub connections: u64,
     /// Connections closed at the limit on their number.
     pub connections_refused: u64,
-    /// Connections that were asked to go away because they were old.
+    /// Connections that were asked to go away because they were old, or because some who could connect when they came may
+    /// not do so any more.
     pub connections_retired: u64,
     /// TLS handshakes that failed.
     pub handshakes_failed: u64,

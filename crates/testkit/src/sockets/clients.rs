@@ -51,7 +51,8 @@ pub async fn send_all(address: SocketAddr, numbers: Range<u64>, padding: usize) 
 }
 
 fn is_slow_disk(answer: &Answer) -> bool {
-    answer.code == UNAVAILABLE && answer.message.starts_with("the disk is full or cannot be written to")
+    let words = ["the disk is full or cannot be written to", "the disk does not answer"];
+    answer.code == UNAVAILABLE && words.iter().any(|words| answer.message.starts_with(words))
 }
 
 async fn send_again(address: SocketAddr, number: u64, padding: usize) -> Answer {

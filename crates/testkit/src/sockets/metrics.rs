@@ -63,10 +63,11 @@ impl Scrape {
         page.into_inner().books(pipeline)
     }
 
-    /// What says something of a pipeline and is not zero.
+    /// What says something of a pipeline, or of the journal, and is not zero.
     fn of_pipeline(&self, pipeline: &str) -> Vec<&(String, f64)> {
         let label = format!("pipeline=\"{pipeline}\"");
-        self.samples.iter().filter(|(name, value)| *value != 0.0 && name.contains(&label)).collect()
+        let tells = |name: &str| name.contains(&label) || name.starts_with("weir_journal_");
+        self.samples.iter().filter(|(name, value)| *value != 0.0 && tells(name)).collect()
     }
 
     /// All samples of a metric, by their labels.
