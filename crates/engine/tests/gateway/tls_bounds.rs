@@ -5,18 +5,17 @@ use std::io;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
 use rustls::crypto::ring::{cipher_suite, default_provider};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ConnectionTrafficSecrets, ContentType, ProtocolVersion, SupportedCipherSuite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use weir_engine::Settings;
 use weir_engine::settings::PortSecurity;
 use weir_loadtest::sink::Sink;
 use weir_testkit::http::{PROTOBUF, head, read_answer};
 use weir_testkit::sink::{arrived, sink};
-use weir_testkit::tls::Authority;
+use weir_testkit::tls::{self, Authority};
 use weir_testkit::{eventually, in_time, payload};
 
 use crate::support::{Gateway, ingest, pipeline, settings};
@@ -46,9 +45,7 @@ impl Guarded {
     }
 
     async fn connect(&self, config: ClientConfig) -> io::Result<TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(self.gateway.at.http).await?;
-        let connector = TlsConnector::from(std::sync::Arc::new(config));
-        in_time("handshake", connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream)).await
+        tls::connect(self.gateway.at.http, config).await
     }
 
     /// Whether the gateway takes a request of this client.

@@ -15,6 +15,8 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -75,6 +77,15 @@ impl Grpc {
     pub async fn try_connect(address: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect(address).await.ok()?;
         stream.set_nodelay(true).ok()?;
+        Self::over(stream, address).await
+    }
+
+    /// The same by way of TLS; see [`tls::connect`](super::tls::connect).
+    pub async fn connect_tls(address: SocketAddr, config: ClientConfig) -> Option<Self> {
+        Self::over(super::tls::connect(address, config).await.ok()?, address).await
+    }
+
+    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, address: SocketAddr) -> Option<Self> {
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.ok()?;
         let driver = Driver(tokio::spawn(async move { drop(connection.await) }));
         Some(Self { sender, _driver: Arc::new(driver), address })

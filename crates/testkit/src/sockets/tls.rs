@@ -1,15 +1,19 @@
 //! Certificates made for one test, and servers that use them.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 use weir_plan::{Identity, Secret};
 
 fn identity((certificate, key): (rcgen::Certificate, KeyPair)) -> Identity {
@@ -108,6 +112,15 @@ impl Authority {
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         acceptor(&(params.self_signed(&key).unwrap(), key), None)
     }
+}
+
+/// A connection to a server whose certificate is for `127.0.0.1`. With TLS 1.3, a server that does not trust the client may
+/// say so only afterwards.
+pub async fn connect(address: SocketAddr, config: ClientConfig) -> io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let connector = TlsConnector::from(Arc::new(config));
+    super::in_time("handshake", connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream)).await
 }
 
 fn acceptor((certificate, key): &(rcgen::Certificate, KeyPair), clients: Option<&Authority>) -> TlsAcceptor {

@@ -1,15 +1,26 @@
 //! OTLP ports that not everybody may send to. The client is another gateway: it speaks TLS, has a certificate, and sends
 //! the headers it is told.
 
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal as Unix;
+use rustls::ClientConfig;
+use rustls::crypto::ring::default_provider;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use weir_loadtest::sink::Sink;
 use weir_plan::{Identity, Signal};
+use weir_testkit::backend::Backend;
 use weir_testkit::grpc::{Grpc, OK};
+use weir_testkit::http::{PROTOBUF, head, read_answer};
 use weir_testkit::manifests::{self, secured, with};
 use weir_testkit::metrics::Scrape;
 use weir_testkit::sink::{arrived, sink};
-use weir_testkit::tls::Authority;
-use weir_testkit::{eventually, payload};
+use weir_testkit::tls::{self, Authority};
+use weir_testkit::{eventually, in_time, payload};
 
 use crate::process::{Weir, command, manifest};
 
@@ -116,6 +127,138 @@ async fn renewed_files_are_taken_up_by_a_running_gateway() {
         std::fs::write(path(file), good).unwrap();
         eventually("good files are taken up", async || weir.all_logged(RENEWED).len() > renewed).await;
     }
+}
+
+/// A request for `/v1/traces`, whole.
+fn post(first: u64, count: u64) -> Vec<u8> {
+    let body = payload::encoded(first, count, 10);
+    [head("POST", "/v1/traces", PROTOBUF, &format!("content-length: {}\r\n", body.len())), body].concat()
+}
+
+/// A gateway whose clients need certificates, with files that an authority of theirs can be replaced in.
+struct Guarded {
+    directory: tempfile::TempDir,
+    servers: Authority,
+    backend: Backend,
+    weir: Weir,
+}
+
+impl Guarded {
+    async fn by(clients: &Authority) -> Self {
+        let (directory, servers) = (tempfile::TempDir::new().unwrap(), Authority::new());
+        let Identity { cert_pem, key_pem } = servers.identity_of("127.0.0.1");
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (cert, key) = (file("cert", &cert_pem), file("key", key_pem.reveal()));
+        let ca = file("ca", &clients.pem());
+        let backend = Backend::start().await;
+        let ingest = ["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca, "--spill-after", "60s"];
+        let admin = ["--admin-tls-cert", &cert, "--admin-tls-key", &key, "--admin-tls-client-ca", &ca];
+        let weir = Weir::start(&manifest("backend", backend.address), &[&ingest[..], &admin].concat()).await;
+        Self { directory, servers, backend, weir }
+    }
+
+    /// Others are authorities from now on. As an editor does, a new file takes the place of the old one.
+    async fn trust(&self, clients: &[&Authority]) {
+        let renewed = self.weir.all_logged(RENEWED).len();
+        let (ca, new) = (self.directory.path().join("ca"), self.directory.path().join("new"));
+        std::fs::write(&new, clients.iter().map(|authority| authority.pem()).collect::<String>()).unwrap();
+        std::fs::rename(new, ca).unwrap();
+        eventually("it is taken up", async || self.weir.all_logged(RENEWED).len() > renewed).await;
+    }
+
+    /// A client with a certificate of this authority.
+    fn client(&self, authority: &Authority) -> ClientConfig {
+        self.servers.client(default_provider(), &authority.identity(), &[])
+    }
+
+    async fn grpc(&self, authority: &Authority) -> Option<Grpc> {
+        Grpc::connect_tls(self.weir.grpc, self.client(authority)).await
+    }
+
+    async fn http(&self, address: SocketAddr, authority: &Authority) -> TlsStream<TcpStream> {
+        tls::connect(address, self.client(authority)).await.unwrap()
+    }
+
+    /// How many connections were asked to end.
+    async fn retired(&self) -> f64 {
+        Scrape::of(self.weir.metrics).await.get("weir_receiver_connections_retired_total")
+    }
+}
+
+/// The authority of clients is replaced step by step: first there is a new one beside it, and then it goes. What is under way
+/// meanwhile ends well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_may_be_trusted_no_more_are_asked_to_go_and_lose_nothing() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let guarded = Guarded::by(&old).await;
+    let Guarded { backend, weir, .. } = &guarded;
+    let (client, idle) = (guarded.grpc(&old).await.unwrap(), guarded.grpc(&old).await.unwrap());
+    let mut http = guarded.http(weir.http, &old).await;
+    for (step, trusted) in [&[&old][..], &[&new, &old]].into_iter().enumerate() {
+        guarded.trust(trusted).await;
+        let first = 1 + 3 * step as u64;
+        assert_eq!(client.export(&payload::encoded(first, 1, 10)).await.code, OK);
+        assert_eq!(idle.export(&payload::encoded(first + 1, 1, 10)).await.code, OK);
+        http.write_all(&post(first + 2, 1)).await.unwrap();
+        let answer = in_time("answer", read_answer(&mut http)).await.unwrap();
+        assert_eq!((answer.status, answer.header("connection")), (200, ""));
+    }
+    assert_eq!(guarded.retired().await, 0.0, "nobody who was trusted is trusted no more");
+
+    backend.hold();
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.export(&payload::encoded(7, 10, 10)).await.code }
+    });
+    http.write_all(&post(17, 10)).await.unwrap();
+    let waiting = async || Scrape::of(weir.metrics).await.figure("weir_pipeline_waiting_items", "backend");
+    eventually("both requests are under way", async || waiting().await == 20.0).await;
+    guarded.trust(&[&new]).await;
+    eventually("all are asked to go", async || guarded.retired().await == 3.0).await;
+    eventually("the idle connection is closed", async || idle.is_closed()).await;
+    let refused = match guarded.grpc(&old).await {
+        Some(client) => client.try_export(&payload::encoded(100, 1, 10)).await,
+        None => None,
+    };
+    assert_eq!(refused, None, "it is not trusted any more");
+    backend.answer();
+    assert_eq!(in_time("answer", call).await.unwrap(), OK, "who was asked to go lost no request");
+    let answer = in_time("answer", read_answer(&mut http)).await.unwrap();
+    assert_eq!((answer.status, answer.header("connection")), (200, "close"));
+    eventually("the connection ends after its last answer", async || client.is_closed()).await;
+
+    let successor = guarded.grpc(&new).await.unwrap();
+    assert_eq!(successor.export(&payload::encoded(27, 1, 10)).await.code, OK);
+    let renewed = weir.all_logged(RENEWED).len();
+    weir.signal(Unix::HUP);
+    eventually("files that are the same are read again", async || weir.all_logged(RENEWED).len() > renewed).await;
+    assert_eq!(successor.export(&payload::encoded(28, 1, 10)).await.code, OK);
+    assert_eq!((guarded.retired().await, successor.is_closed()), (3.0, false), "nothing has changed");
+    assert_eq!(backend.taken_ids(), (1..=28).collect::<Vec<_>>(), "each once");
+}
+
+/// A connection to the admin port that has not asked anything as yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_may_be_trusted_no_more_is_shown_nothing() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let guarded = Guarded::by(&old).await;
+    let admin = guarded.weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
+    let mut ends = None;
+    // The machine may be so slow that the connection has had its 10 s before.
+    eventually("it is hung up on before its time", async || {
+        guarded.trust(&[&old]).await;
+        let began = Instant::now();
+        let mut idle = guarded.http(admin, &old).await;
+        guarded.trust(&[&new]).await;
+        ends = Some(in_time("end", idle.read(&mut [0; 1])).await.unwrap_or(0));
+        began.elapsed() < Duration::from_secs(9)
+    })
+    .await;
+    assert_eq!(ends, Some(0), "it said nothing");
 }
 
 /// Whoever has a certificate may look, from anywhere; nobody else.
