@@ -476,6 +476,11 @@ impl Conversion {
         self.permit.bytes()
     }
 
+    /// What became of the points.
+    pub(crate) fn converted(&self) -> &weir_temporality::Counts {
+        &self.converted
+    }
+
     /// The result of the request is accepted. Returns what else has to be accepted before its client is told so.
     pub(crate) fn keep(mut self) -> Option<Reliance> {
         self.undo = None;

@@ -34,7 +34,7 @@ pub(crate) use mark::Mark;
 pub use mark::Way;
 pub use recent::RecentItems;
 pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
-pub use rehearsal::Rehearsal;
+pub use rehearsal::{Deltas, Rehearsal};
 use tap::Tap;
 pub use tap::{has_any, needles};
 

@@ -188,13 +188,20 @@ function showResult(pipeline, result) {
   ({ yaml } = result);
   saved = { pipeline, items: result.removed_ratio, bytes: result.removed_bytes_ratio };
   if (!result.samples) trouble("Nothing has passed since the rules changed: there is nothing to try these on.");
-  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} removed${result.failed ? `, ${amount(result.failed)} failed` : ""}.`;
+  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} removed${result.failed ? `, ${amount(result.failed)} failed` : ""}${deltaWords(result.delta)}.`;
   settle($("rules-result"),
     element("h2", {}, "Outcome"), element("p", { role: "status" }, counts), element("p", { id: "rules-saved" }, savedWords()), ruleTable(result.rules),
     element("h2", {}, result.changed.length ? `The first ${result.changed.length} items that are not the same afterwards` : "No sample is changed"),
     element("ol", { class: "items" }, ...result.changed.map(changed)),
     element("h2", {}, "For Git"), element("div", { class: "bar" }, button("Copy as YAML", "copy")), element("pre", { tabindex: "0" }, yaml));
   $("rules-result").querySelector("h2").scrollIntoView({ block: "nearest" });
+}
+
+// Of a pipeline that converts to delta.
+function deltaWords(delta) {
+  if (!delta) return "";
+  const first = delta.first ? `; ${amount(delta.first)} left out: ${delta.explanation}` : "";
+  return `; ${amount(delta.converted)} points become deltas${first}`;
 }
 
 // The rates are those of now, also while nobody asks anew.

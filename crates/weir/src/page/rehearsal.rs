@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use weir_engine::RuleReport;
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
-use weir_engine::taps::{Caught, Rehearsal, Taps};
+use weir_engine::taps::{Caught, Deltas, Rehearsal, Taps};
 use weir_plan::{Body, Filter, Pipeline, PipelineId, Processing, Section, Signal, Transform};
 use weir_resources::{Diagnostic, Options, Report, Severity, Source};
 
@@ -21,6 +21,9 @@ use crate::yaml;
 
 /// Filters of Fluent Bit in one preview.
 const MOST_FILTERS: usize = 32;
+/// Of the conversion to delta, which begins anew with each preview.
+const FIRST_POINTS: &str =
+    "the first point of each series has no delta here: what came before it is not known to a preview";
 const API_VERSION: &str = "telemetry.kyma-project.io/v1beta1";
 
 /// See the module.
@@ -123,7 +126,7 @@ impl Changed {
             transforms: self.transform.iter().map(transform).collect(),
             filters: self.filter.iter().map(filter).collect(),
             sections: self.sections(named)?,
-            ..Processing::default()
+            temporality: named.processing.temporality,
         })
     }
 
@@ -191,6 +194,7 @@ struct Answer<'a> {
     removed_bytes_ratio: Option<f64>,
     failed: u64,
     rules: Vec<Value>,
+    delta: Option<Value>,
     #[serde(serialize_with = "before_and_after")]
     changed: Changes<'a>,
     yaml: String,
@@ -208,9 +212,9 @@ fn answer<'a>(
     redacts: bool,
     filters: Option<&[FluentBitFilter]>,
 ) -> Answer<'a> {
-    let Rehearsal { kept, removed, bytes_before, bytes_after, rules, .. } = rehearsal;
+    let Rehearsal { kept, removed, bytes_before, bytes_after, rules, delta, .. } = rehearsal;
     Answer {
-        samples: kept + removed,
+        samples: kept + removed + delta.map_or(0, |deltas| deltas.first),
         kept: *kept,
         removed: *removed,
         bytes_before: *bytes_before,
@@ -219,6 +223,9 @@ fn answer<'a>(
         removed_bytes_ratio: removed_ratio(*bytes_before, *bytes_after),
         failed: rules.iter().map(|rule| rule.errors).sum(),
         rules: rules.iter().map(rule).collect(),
+        delta: delta.map(
+            |Deltas { converted, first }| json!({"converted": converted, "first": first, "explanation": FIRST_POINTS}),
+        ),
         changed: Changes { signal: pipeline.id.signal, rehearsal, redacts },
         yaml: yaml::documents(&[object(pipeline, filters)]),
     }
