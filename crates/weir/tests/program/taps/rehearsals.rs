@@ -1,7 +1,9 @@
 //! Rules that are tried on what has passed, and filters of Fluent Bit.
 
 use weir_plan::Signal;
+use weir_testkit::grpc::frame;
 use weir_testkit::manifests::with_spec;
+use weir_testkit::signals::{counter_of, deltas, document};
 
 use super::*;
 use crate::fluent_bit::{Node, pod};
@@ -81,6 +83,49 @@ async fn filters_of_fluent_bit_are_tried() {
         let (status, answer) = post(port, "/api/preview", &json!({"pipeline": pipeline, "filters": filters})).await;
         assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
     }
+}
+
+/// The conversion of a preview begins anew each time, with the first of the samples, and disturbs the one that is deployed in
+/// nothing.
+#[tokio::test]
+async fn samples_of_a_pipeline_that_converts_become_deltas() {
+    let backend = Backend::start().await;
+    let pipeline = document(Signal::Metrics, "shop", backend.address, "      temporality: delta");
+    let weir = Weir::start(&pipeline, &[]).await;
+    let (port, client) = (admin(&weir), Grpc::connect(weir.grpc).await);
+    let count = async |service: &str, second: u64, value: i64| {
+        let request = frame(&counter_of(service, second, value), false);
+        assert_eq!(client.call(Signal::Metrics.grpc_method(), None, request).await.code, OK);
+    };
+    count("a", 1, 10).await;
+    let tap = open(port, &json!({"pipeline": "metrics/shop", "items_per_second": 100})).await;
+    for (service, second, value) in [("a", 2, 15), ("b", 2, 100), ("a", 3, 22), ("b", 3, 101)] {
+        count(service, second, value).await;
+    }
+    eventually("all is seen", async || read(port, tap).await["matched"] == 4).await;
+    let without_b = json!([{"conditions": ["resource.attributes[\"service.name\"] == \"b\""]}]);
+    for (filter, values, [kept, removed, first]) in
+        [(json!([]), &["7", "1"][..], [2, 0, 2]), (without_b, &["7"], [1, 2, 1]), (json!([]), &["7", "1"], [2, 0, 2])]
+    {
+        let rules = json!({"pipeline": "metrics/shop", "tap": tap, "filter": filter});
+        let (status, answer) = post(port, "/api/preview", &rules).await;
+        assert_eq!((status, &answer["samples"]), (200, &json!(4)), "{answer}");
+        assert_eq!((&answer["kept"], &answer["removed"]), (&json!(kept), &json!(removed)), "{answer}");
+        assert_eq!((&answer["delta"]["converted"], &answer["delta"]["first"]), (&json!(kept), &json!(first)));
+        assert!(answer["delta"]["explanation"].as_str().unwrap().contains("first point of each series"), "{answer}");
+        let changed = answer["changed"].as_array().unwrap().iter().filter(|changed| !changed["after"].is_null());
+        let after =
+            changed.map(|changed| &changed["after"]["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["sum"]);
+        let after: Vec<_> = after.map(|sum| (&sum["aggregationTemporality"], &sum["dataPoints"][0]["asInt"])).collect();
+        let expected: Vec<_> = values.iter().map(|value| (json!(1), json!(value))).collect();
+        assert_eq!(after, expected.iter().map(|(delta, value)| (delta, value)).collect::<Vec<_>>(), "{answer}");
+    }
+    count("a", 4, 30).await;
+    let arrived = || backend.captured().iter().flat_map(|request| deltas(&request.plain)).collect::<Vec<_>>();
+    eventually("the pipeline goes on", async || arrived().len() == 4).await;
+    assert_eq!(arrived().into_iter().map(|(_, value)| value).collect::<Vec<_>>(), [5, 7, 1, 8]);
+    let (_, answer) = post(port, "/api/preview", &json!({"pipeline": "metrics/shop"})).await;
+    assert!(answer["samples"].as_u64().unwrap() > 0 && answer["delta"]["first"] != 0, "recent items: {answer}");
 }
 
 #[tokio::test]
