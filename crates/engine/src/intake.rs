@@ -32,7 +32,7 @@ use crate::rules::{Delta, Rules};
 use crate::settings::{LAST_ANSWERS, Onlookers};
 use crate::store::Store;
 use crate::talkers::Talkers;
-use crate::taps::{Before, Recent, Taps};
+use crate::taps::{Before, Edge, Recent, Taps};
 use crate::view::SourceFigures;
 use cuts::Cuts;
 use offer::Offer;
@@ -314,8 +314,16 @@ impl Intake {
         if offers.is_empty() && !is_claimed {
             self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
         }
+        self.show_unclaimed(signal, &routes, &enriched);
         let paid = pay(&offers, cuts.purse).map_err(Unprepared::from)?;
         Ok(self.offer(offers, paid))
+    }
+
+    /// Whoever has a tap there sees what no pipeline takes of a request, even if others take the rest.
+    fn show_unclaimed(&self, signal: Signal, routes: &Routes, enriched: &Enriched) {
+        let Some(outside) = self.taps.outside(Edge::Unclaimed, signal) else { return };
+        let selections = routes.of(signal).map(|route| &route.selection);
+        enriched.unclaimed(selections).for_each(|(part, items)| outside.unclaimed(&part, items));
     }
 
     /// From now on every pipeline owes what it is offered.

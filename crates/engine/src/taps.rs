@@ -1,8 +1,8 @@
 //! Taps: what passes a pipeline, for whoever looks at it.
 //!
-//! A tap catches items at one edge of some pipelines, as they were there, until its time is over or nobody asks for it
+//! A tap catches items at one edge of some pipelines, or beside them, as they were there, until its time is over or nobody asks for it
 //! any more. It only looks: no verdict, no book and no byte of a request depends on it. While there is none, a request
-//! pays one relaxed load for each pipeline, and what its recent items cost (`recent`). While there is one, requests are
+//! pays one relaxed load for each pipeline and each edge of none, and what its recent items cost (`recent`). While there is one, requests are
 //! handed to it as they are, which copies nothing, and a thread for blocking work takes them apart, one at a time for all
 //! taps, for a bounded time each, and at most a quarter of the time. What it has no time or room for is left out and
 //! counted. What is kept is paid for from the memory budget, and makes room for what comes.
@@ -11,6 +11,7 @@ mod caught;
 mod followed;
 mod inbox;
 mod mark;
+mod outside;
 mod recent;
 mod rehearsal;
 mod tap;
@@ -32,6 +33,7 @@ pub(crate) use followed::Followed;
 use inbox::Passed;
 pub(crate) use mark::Mark;
 pub use mark::Way;
+use outside::Outside;
 pub use recent::RecentItems;
 pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
 pub use rehearsal::{Deltas, Rehearsal};
@@ -71,12 +73,22 @@ pub enum Edge {
     Removed,
     /// After its rules.
     Out,
+    /// Beside all pipelines: what clients push and none of them takes, enriched.
+    Unclaimed,
+}
+
+impl Edge {
+    /// Whether what passes there passes a pipeline.
+    pub fn is_of_a_pipeline(self) -> bool {
+        self != Self::Unclaimed
+    }
 }
 
 /// What somebody wants to see.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// The pipelines as they are configured. A condition needs them to be of one signal.
+    /// The pipelines as they are configured. A condition needs them to be of one signal. At an edge of no pipeline, their
+    /// signals are looked at.
     pub pipelines: Vec<Pipeline>,
     /// Where to look.
     pub edge: Edge,
@@ -225,6 +237,17 @@ impl Taps {
         let taps = self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner);
         let taps = taps.iter().filter(|tap| tap.is_open() && tap.looks_at(pipeline)).cloned().collect();
         Looking { recent, taps }
+    }
+
+    /// Who looks at an edge of no pipeline, if anybody does.
+    pub(crate) fn outside(&self, edge: Edge, signal: Signal) -> Option<Outside> {
+        if self.shelf.open.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let taps = self.shelf.taps.read().unwrap_or_else(PoisonError::into_inner);
+        let taps: Vec<_> =
+            taps.iter().filter(|tap| tap.is_open() && tap.looks_outside(edge, signal)).cloned().collect();
+        (!taps.is_empty()).then_some(Outside { signal, taps })
     }
 
     /// A part of the memory for payloads.

@@ -55,7 +55,7 @@ export const books = {
       ? `The books of ${off} pipelines do not add up: this is a bug in Weir, please report it.`
       : "Every item is accounted for: accepted + recovered = delivered + filtered + dropped + rejected + pending.";
     const kinds = ["spans", "data points", "log records"].map((what, index) => `${amount(state.now.unclaimed[index])} ${what}`);
-    unclaimed.textContent = `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books.`;
+    unclaimed.textContent = `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books. A tap of what no pipeline takes shows them.`;
     booksTable.set(all);
   },
 };

@@ -6,7 +6,8 @@ import { identity, removedBy, summary, way } from "./items.js";
 import { state } from "./state.js";
 import { Tap } from "./taps.js";
 
-const EDGES = ["in", "out"];
+const EDGES = ["in", "out", "unclaimed"];
+const NOBODY = "no pipeline";
 const SECONDS = 900;
 const PER_SECOND = 100;
 const MOST_SHOWN = 200;
@@ -83,9 +84,10 @@ function heard(tap) {
 }
 
 function note(edge, seen) {
-  const key = `${seen.pipeline} ${identity(seen.item)}`;
+  const pipeline = seen.pipeline || NOBODY;
+  const key = `${pipeline} ${identity(seen.item)}`;
   if (!found.has(key) && found.size >= MOST_FOUND) return;
-  const of = found.get(key) || { pipeline: seen.pipeline, item: seen.item, steps: new Map() };
+  const of = found.get(key) || { pipeline, item: seen.item, steps: new Map() };
   found.set(key, of);
   of.steps.set(edge, { at: seen.at });
   if (seen.removed_by) of.steps.set("removed", { at: seen.at, removedBy: seen.removed_by });
@@ -99,8 +101,10 @@ function showState() {
   if (!taps.length) return;
   const seen = Math.max(0, ...taps.filter((of) => of.edge === "in").map((of) => of.seen));
   const ends = Math.max(...taps.map((of) => of.ends)) / 1000 - Date.now() / 1000;
-  const pipelines = new Set([...found.values()].map((of) => of.pipeline)).size;
-  const hits = found.size >= MOST_FOUND ? `${amount(MOST_FOUND)} items found, which is as many as are kept` : found.size ? `${counted(found.size, "item")} found in ${counted(pipelines, "pipeline")}` : "nothing with it has passed yet";
+  const pipelines = new Set([...found.values()].map((of) => of.pipeline));
+  const unclaimed = pipelines.delete(NOBODY);
+  const where = !unclaimed ? ` in ${counted(pipelines.size, "pipeline")}` : pipelines.size ? ` in ${counted(pipelines.size, "pipeline")} and outside of all` : ", and no pipeline takes it";
+  const hits = found.size >= MOST_FOUND ? `${amount(MOST_FOUND)} items found, which is as many as are kept` : found.size ? `${counted(found.size, "item")} found${where}` : "nothing with it has passed yet";
   const leftOut = Math.max(...taps.map((of) => of.leftOut));
   const state = isOpen ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more` : `Ended: “${words}”`;
   $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} were left out, over the limit` : ""}.`;
@@ -136,5 +140,6 @@ function itemWay({ item, steps, way: last, wayBy }) {
       step("in", "arrived"),
       step("removed", rule ? removedBy(rule) : "removed by a rule"),
       step("out", "passed the rules"),
-      last && last !== "removed" ? element("li", {}, element("time", {}, clock(wayBy)), " ", way(last), element("span", { class: "faint" }, " (when this page heard of it)")) : null));
+      step("unclaimed", "arrived, and no pipeline takes it"),
+      last && last !== "removed" && last !== "unclaimed" ? element("li", {}, element("time", {}, clock(wayBy)), " ", way(last), element("span", { class: "faint" }, " (when this page heard of it)")) : null));
 }

@@ -6,6 +6,8 @@ import { state } from "./state.js";
 import { Tap } from "./taps.js";
 
 const MOST = 1000;
+// Edges of no pipeline.
+const OUTSIDE = new Set(["unclaimed"]);
 
 let current = null;
 let everywhere = false;
@@ -20,6 +22,7 @@ export const tap = {
   title: "Tap",
   isAdmin: true,
   begin(go) {
+    $("tap-edge").addEventListener("input", widen);
     $("tap-form").addEventListener("submit", (event) => { event.preventDefault(); open(); });
     $("tap-pause").addEventListener("click", () => pause(!paused));
     $("tap-clear").addEventListener("click", () => { $("tap-items").replaceChildren(); shownItems.clear(); kept = []; tap.show(); });
@@ -55,13 +58,20 @@ export function fillPipelines() {
   const names = state.now.pipelines.map((line) => line.pipeline);
   for (const select of document.querySelectorAll(".of-pipelines")) {
     const all = select.dataset.all ? [["*", select.dataset.all]] : [];
-    const wanted = [...all, ...names.map((name) => [name, name])];
+    const signals = "signals" in select.dataset ? [...new Set(names.map((name) => name.split("/")[0]))].map((signal) => [`${signal}/*`, `all of ${signal}`]) : [];
+    const wanted = [...all, ...signals, ...names.map((name) => [name, name])];
     if ([...select.options].map((one) => one.value).join("\n") === wanted.map(([value]) => value).join("\n")) continue;
     const { value } = select;
     select.replaceChildren(...wanted.map(([of, text]) => new Option(text, of)));
     if (wanted.some(([of]) => of === value)) select.value = value;
     else if (names.length) [select.value] = names;
   }
+}
+
+// Beside all pipelines there is none to name.
+function widen() {
+  const named = $("tap-pipeline").value;
+  if (OUTSIDE.has($("tap-edge").value) && !named.endsWith("*")) $("tap-pipeline").value = `${named.split("/")[0]}/*`;
 }
 
 async function open() {
@@ -80,7 +90,7 @@ async function open() {
   };
   if ($("tap-text").value.trim()) wish.text = $("tap-text").value.trim();
   if ($("tap-where").value.trim()) wish.where = $("tap-where").value.trim();
-  everywhere = wish.pipeline === "*";
+  everywhere = wish.pipeline.endsWith("*");
   current = new Tap(heard);
   try {
     await current.open(wish);

@@ -27,6 +27,7 @@ Examples:
   weir tap logs/all --edge removed                         what its rules remove, and which rule
   weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
+  weir tap '*' --edge unclaimed                            what clients push and no pipeline takes
   weir tap logs/all --recent                               some of what passed, or was lost, before anybody looked
   weir tap logs/all --attributes                           what attributes these have, how many values, and how many bytes
   weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
@@ -43,7 +44,7 @@ const LONGEST: Duration = Duration::from_secs(15 * 60);
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TapArgs {
-    /// The pipeline: traces/NAME, metrics/NAME or logs/NAME; * for all
+    /// The pipeline: traces/NAME, metrics/NAME or logs/NAME; traces/* for all of a signal, * for all
     #[arg(value_name = "PIPELINE")]
     pipeline: String,
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     if args.duration > LONGEST {
         bail!("a tap ends after 15 minutes at most: use --duration 15m or less");
     }
-    if args.pipeline == "*" && (args.recent || args.attributes) {
+    if args.pipeline.ends_with('*') && (args.recent || args.attributes) {
         bail!("recent items are those of one pipeline: name it, as traces/NAME");
     }
     let admin = args.admin.admin()?;

@@ -97,7 +97,10 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     }
     let turned_away: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
     if turned_away > 0 && args.pipeline.is_none() {
-        let _ = writeln!(out, "{turned_away} items were taken from clients that no pipeline wants (see their inputs).");
+        let _ = writeln!(
+            out,
+            "{turned_away} items were taken from clients that no pipeline wants: see their inputs, and `weir tap '*' --edge unclaimed`."
+        );
     }
     // Whatever process was asked, a terminal obeys none of its words.
     let shown: String = out.lines().map(|line| legible(line) + "\n").collect();
@@ -228,7 +231,8 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
         pending => writeln!(io::stderr(), "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
     }
     if found.number + kept + lost == 0 {
-        let advice = "nothing with it passed: its sender has not sent it, or not here, or it is spelled in another way";
+        let advice = "nothing with it passed a pipeline: its sender has not sent it, or not here, or it is spelled in another way, or no \
+                      pipeline takes it, which `weir tap '*' --edge unclaimed` shows";
         writeln!(io::stderr(), "{advice}")?;
         return Ok(ExitCode::FAILURE);
     }

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
-use weir_otlp::splice;
+use weir_otlp::{count, splice};
 use weir_plan::{Input, RecordShape, Signal};
 
-use super::select::{Part, Selected, Selection};
+use super::select::{self, Part, Selected, Selection};
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::buffer::Body;
 use crate::inlet::{Added, InputKind, Request, Verdict};
@@ -135,6 +135,19 @@ impl Enriched {
             Selected::Some(part) => (join(body, &part, selection.ranges(self.input, body), purse)?, part.items),
         };
         Ok(Some(Taken { body, items, noise }))
+    }
+
+    /// Parts of what clients push that none of these takes, and how many items each has. What sources in this process
+    /// collect is not among them: they make a request for each way in which some pipeline wants the same.
+    pub(super) fn unclaimed<'a>(
+        &'a self,
+        selections: impl Iterator<Item = &'a Selection>,
+    ) -> impl Iterator<Item = (Bytes, u64)> {
+        let is_pushed = self.input == InputKind::Otlp;
+        let stretches = is_pushed.then(move || select::unclaimed(selections, self.input, &self.whole));
+        let parts = stretches.into_iter().flatten().map(move |stretch| self.whole.slice(stretch));
+        let counted = parts.map(move |part| (u64::from(count(self.signal, &part)), part));
+        counted.filter(|(items, _)| *items > 0).map(|(items, part)| (part, items))
     }
 
     /// What is left of it after the pipeline's rules.

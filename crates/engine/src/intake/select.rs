@@ -213,6 +213,28 @@ impl Selection {
     }
 }
 
+/// Stretches of a valid request from this input that none of these takes: resources that follow each other. They are
+/// searched for as they are asked for, because a list of them could be larger than the request.
+pub(super) fn unclaimed<'a>(
+    selections: impl Iterator<Item = &'a Selection>,
+    input: InputKind,
+    request: &'a [u8],
+) -> impl Iterator<Item = Range<usize>> {
+    let wanted: Vec<_> = selections.filter_map(|selection| selection.resources(input)).collect();
+    // Most often one pipeline takes all of it.
+    let request: &'a [u8] = if wanted.iter().any(|wanted| wanted.are_all()) { &[] } else { request };
+    let is_left = move |holder: &Message<'_>| !wanted.iter().any(|wanted| wanted.takes(holder));
+    let resources = Message::request(request).messages(request::RESOURCES);
+    let mut left = resources.filter(is_left).map(Message::field_range).peekable();
+    std::iter::from_fn(move || {
+        let mut stretch = left.next()?;
+        while let Some(next) = left.next_if(|next| next.start == stretch.end) {
+            stretch.end = next.end;
+        }
+        Some(stretch)
+    })
+}
+
 /// What is taken of a scraped input, if it is wanted.
 fn scraped(input: Option<&Scraped>, is_wanted: impl Fn(&Scraped) -> bool) -> Option<&Resources> {
     input.filter(|scraped| is_wanted(scraped)).map(|scraped| &scraped.resources)
@@ -228,8 +250,12 @@ impl Resources {
     }
 
     fn of(&self, request: &[u8]) -> impl Iterator<Item = Range<usize>> {
-        let takes = |holder: &Message<'_>| self.take(holder.message(resource_data::RESOURCE).map(Resource));
+        let takes = |holder: &Message<'_>| self.takes(holder);
         Message::request(request).messages(request::RESOURCES).filter(takes).map(Message::field_range)
+    }
+
+    fn takes(&self, holder: &Message<'_>) -> bool {
+        self.take(holder.message(resource_data::RESOURCE).map(Resource))
     }
 
     /// Telemetry that does not say where it is from is always taken.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_otlp::Part;
-use weir_plan::PipelineId;
+use weir_plan::{PipelineId, Signal};
 
 use super::followed;
 use super::mark::{Mark, Way};
@@ -23,8 +23,10 @@ pub struct Caught {
     pub number: u64,
     /// When, in milliseconds since the Unix epoch.
     pub unix_ms: u64,
-    /// Where.
-    pub pipeline: PipelineId,
+    /// What it is.
+    pub signal: Signal,
+    /// Where; `None` at an edge of no pipeline.
+    pub pipeline: Option<PipelineId>,
     /// The item with everything around it, as an OTLP request.
     pub request: Bytes,
     /// The rule that removed it.
@@ -93,7 +95,7 @@ impl Newest {
     }
 
     pub(super) fn of(&self, pipeline: &PipelineId) -> Vec<Arc<Caught>> {
-        self.items.iter().filter(|item| item.pipeline == *pipeline).cloned().collect()
+        self.items.iter().filter(|item| item.pipeline.as_ref() == Some(pipeline)).cloned().collect()
     }
 }
 
@@ -101,11 +103,11 @@ impl Caught {
     pub(super) fn new(
         number: u64,
         unix_nanos: u64,
-        pipeline: &PipelineId,
+        (signal, pipeline): (Signal, Option<&PipelineId>),
         request: Bytes,
         (removed_by, mark): (Option<RemovedBy>, &Mark),
     ) -> Self {
-        let (pipeline, mark, unix_ms) = (pipeline.clone(), mark.clone(), unix_nanos / 1_000_000);
-        Self { number, unix_ms, pipeline, request, removed_by, mark }
+        let (pipeline, mark, unix_ms) = (pipeline.cloned(), mark.clone(), unix_nanos / 1_000_000);
+        Self { number, unix_ms, signal, pipeline, request, removed_by, mark }
     }
 }

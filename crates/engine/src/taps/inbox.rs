@@ -66,7 +66,8 @@ fn field(removed: &Removed) -> String {
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) signal: Signal,
-    pub(super) pipeline: PipelineId,
+    /// `None` at an edge of no pipeline.
+    pub(super) pipeline: Option<PipelineId>,
     /// What to take apart.
     pub(super) body: Bytes,
     pub(super) removers: Removers,

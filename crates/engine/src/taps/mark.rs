@@ -24,6 +24,8 @@ pub enum Way {
     Withdrawn,
     /// It was sent in several requests. What became of each is in the books alone.
     Split,
+    /// No pipeline takes it.
+    Unclaimed,
 }
 
 impl Way {
@@ -36,8 +38,17 @@ impl Way {
     }
 }
 
-const ALL: [Way; 8] =
-    [Way::Refused, Way::Pending, Way::Stored, Way::Delivered, Way::Rejected, Way::Dropped, Way::Withdrawn, Way::Split];
+const ALL: [Way; 9] = [
+    Way::Refused,
+    Way::Pending,
+    Way::Stored,
+    Way::Delivered,
+    Way::Rejected,
+    Way::Dropped,
+    Way::Withdrawn,
+    Way::Split,
+    Way::Unclaimed,
+];
 
 /// Is told what becomes of a request. Of one that is sent in several pieces it knows what became of the last one.
 #[derive(Debug, Clone, Default)]

@@ -214,7 +214,8 @@ impl Recent {
     fn caught(&self, item: &Bytes, passing: &Passing<'_>, removed_by: Option<RemovedBy>) -> Arc<Caught> {
         let number = self.last.fetch_add(1, Relaxed) + 1;
         let copy = Bytes::copy_from_slice(item);
-        Arc::new(Caught::new(number, passing.unix_nanos, passing.pipeline, copy, (removed_by, passing.mark)))
+        let place = (passing.signal, Some(passing.pipeline));
+        Arc::new(Caught::new(number, passing.unix_nanos, place, copy, (removed_by, passing.mark)))
     }
 }
 
@@ -242,7 +243,7 @@ impl<'a> Look<'a> {
 }
 
 fn cost(item: &Arc<Caught>) -> usize {
-    ITEM_BYTES + item.pipeline.name.len() + item.request.len()
+    ITEM_BYTES + item.pipeline.as_ref().map_or(0, |pipeline| pipeline.name.len()) + item.request.len()
 }
 
 fn fit(items: &mut VecDeque<Arc<Caught>>, room: &AtomicUsize) {
@@ -279,7 +280,7 @@ mod tests {
     fn item(number: u64, bytes: usize) -> Arc<Caught> {
         let pipeline = PipelineId { signal: Signal::Logs, name: "all".to_owned() };
         let request = Bytes::from(vec![0; bytes]);
-        Arc::new(Caught::new(number, 0, &pipeline, request, (None, &Mark::default())))
+        Arc::new(Caught::new(number, 0, (Signal::Logs, Some(&pipeline)), request, (None, &Mark::default())))
     }
 
     #[test]

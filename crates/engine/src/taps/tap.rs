@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use memchr::memmem;
 use tokio::sync::Notify;
 use weir_otlp::Part;
-use weir_plan::{Filter, Pipeline, PipelineId, Processing};
+use weir_plan::{Filter, Pipeline, PipelineId, Processing, Signal};
 
 use super::caught::{Caught, Newest, RemovedBy};
 use super::inbox::{Inbox, Passed, Passing, Removers};
@@ -87,7 +87,12 @@ impl Tap {
     }
 
     pub(super) fn looks_at(&self, pipeline: &PipelineId) -> bool {
-        self.pipelines.contains(pipeline)
+        self.edge.is_of_a_pipeline() && self.pipelines.contains(pipeline)
+    }
+
+    /// Whether it looks at this edge of no pipeline.
+    pub(super) fn looks_outside(&self, edge: Edge, signal: Signal) -> bool {
+        self.edge == edge && self.pipelines.iter().any(|pipeline| pipeline.signal == signal)
     }
 
     /// False if it had ended before.
@@ -133,7 +138,7 @@ impl Tap {
         lock(&self.newest).of(pipeline)
     }
 
-    /// Takes a request that passes, if something of it may be wanted: to be taken apart later.
+    /// Takes a request that passes a pipeline, if something of it may be wanted.
     pub(super) fn hand_over(&self, passing: &Passing<'_>) -> bool {
         let Passing { before, after, .. } = passing;
         let (body, items) = match self.edge {
@@ -141,29 +146,37 @@ impl Tap {
             // Not a difference: statements may have added points.
             Edge::Removed => (&before.body, after.removed.iter().map(|removed| removed.items).sum()),
             Edge::Out => (&after.body, after.items),
+            // It is handed over where it passes.
+            Edge::Unclaimed => return false,
         };
+        let passed = || Passed {
+            signal: passing.signal,
+            pipeline: Some(passing.pipeline.clone()),
+            body: body.clone(),
+            removers: if self.edge == Edge::Out { Removers::default() } else { passing.removers() },
+            mark: passing.mark.clone(),
+            unix_nanos: passing.unix_nanos,
+        };
+        self.take(body, items, passing.unix_nanos, passed)
+    }
+
+    /// Takes so many items that pass the edge, if some of them may be wanted: to be taken apart later.
+    pub(super) fn take(&self, bytes: &[u8], items: u64, unix_nanos: u64, passed: impl FnOnce() -> Passed) -> bool {
         if items == 0 {
             return false;
         }
         self.seen.fetch_add(items, Ordering::Relaxed);
-        if !lock(&self.pace).has_room(self.per_second, passing.unix_nanos) {
+        if !lock(&self.pace).has_room(self.per_second, unix_nanos) {
             return false;
         }
-        if !self.has_text(body) {
+        if !self.has_text(bytes) {
             self.looked_at.fetch_add(items, Ordering::Relaxed);
             return false;
         }
         let mut inbox = lock(&self.inbox);
-        let is_taken = self.is_open() && inbox.has_room_for(body.len());
+        let is_taken = self.is_open() && inbox.has_room_for(bytes.len());
         if is_taken {
-            inbox.push(Passed {
-                signal: passing.signal,
-                pipeline: passing.pipeline.clone(),
-                body: body.clone(),
-                removers: if self.edge == Edge::Out { Removers::default() } else { passing.removers() },
-                mark: passing.mark.clone(),
-                unix_nanos: passing.unix_nanos,
-            });
+            inbox.push(passed());
             self.has_more.notify_one();
         }
         is_taken
@@ -202,7 +215,8 @@ impl Tap {
     /// False if there is no room for it.
     fn keep(&self, part: &Part<'_>, passed: &Passed, removed_by: Option<RemovedBy>) -> bool {
         let caught = |number, request| {
-            Caught::new(number, passed.unix_nanos, &passed.pipeline, request, (removed_by, &passed.mark))
+            let place = (passed.signal, passed.pipeline.as_ref());
+            Caught::new(number, passed.unix_nanos, place, request, (removed_by, &passed.mark))
         };
         let is_kept = lock(&self.newest).keep(part, caught);
         lock(&self.pace).caught += u32::from(is_kept);
@@ -253,7 +267,9 @@ fn compile(wish: &Wish, condition: &str) -> Result<Rules, TapError> {
     let mut pipelines = wish.pipelines.iter();
     let first = pipelines.next().ok_or_else(|| TapError::Wrong("no pipeline is named".to_owned()))?;
     if pipelines.any(|other| other.id.signal != first.id.signal) {
-        return Err(TapError::Wrong("a condition needs pipelines of one signal: name the pipeline".to_owned()));
+        return Err(TapError::Wrong(
+            "a condition needs pipelines of one signal: name one, or write traces/* for all".to_owned(),
+        ));
     }
     let filters = vec![Filter { conditions: vec![condition.to_owned()] }];
     let pipeline = Pipeline { processing: Processing { filters, ..Processing::default() }, ..first.clone() };

@@ -23,7 +23,7 @@ const MOST_SECONDS: u64 = 900;
 const MOST_PER_SECOND: u32 = 200;
 /// The path, with what stands before a tap's number.
 const PATH: &str = "/api/taps/";
-/// All pipelines.
+/// All pipelines; after a signal and `/`, all of that signal.
 const ANY: &str = "*";
 
 /// See the module.
@@ -63,6 +63,8 @@ pub(crate) enum EdgeName {
     Removed,
     /// What is left after its rules
     Out,
+    /// What clients push and no pipeline takes: of traces/*, metrics/*, logs/* or *
+    Unclaimed,
 }
 
 fn ten() -> u32 {
@@ -173,12 +175,8 @@ impl Page for TapsPage {
 
 impl Opened {
     fn wish(&self, configurations: &Configurations) -> Result<Wish, Refusal> {
-        let is_named = |pipeline: &Pipeline| self.pipeline == ANY || pipeline.id.to_string() == self.pipeline;
-        let pipelines = configurations.pipelines().into_iter().filter(is_named).collect::<Vec<_>>();
-        if pipelines.is_empty() {
-            let error = format!("there is no pipeline {:?}: write it as traces/NAME, or * for all", self.pipeline);
-            return Err(Refusal::wrong(error));
-        }
+        let edge = self.edge.edge();
+        let pipelines = self.pipelines(edge, configurations)?;
         if !(1..=MOST_SECONDS).contains(&self.seconds) || !(1..=MOST_PER_SECOND).contains(&self.items_per_second) {
             let error = format!(
                 "seconds must be 1 to {MOST_SECONDS} and items_per_second 1 to {MOST_PER_SECOND}, not {} and {}",
@@ -186,15 +184,39 @@ impl Opened {
             );
             return Err(Refusal::wrong(error));
         }
-        let edge = match self.edge {
-            EdgeName::In => Edge::In,
-            EdgeName::Removed => Edge::Removed,
-            EdgeName::Out => Edge::Out,
-        };
         let is_given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let (text, condition) = (is_given(&self.text), is_given(&self.r#where));
         let (per_second, lasts) = (self.items_per_second, Duration::from_secs(self.seconds));
         Ok(Wish { pipelines, edge, text, condition, per_second, lasts })
+    }
+
+    fn pipelines(&self, edge: Edge, configurations: &Configurations) -> Result<Vec<Pipeline>, Refusal> {
+        let name = self.pipeline.as_str();
+        if !edge.is_of_a_pipeline() && !name.ends_with(ANY) {
+            let error = format!("this edge is of no pipeline: write traces/*, metrics/*, logs/* or *, not {name:?}");
+            return Err(Refusal::wrong(error));
+        }
+        let all_of = name.strip_suffix(ANY).and_then(|name| name.strip_suffix('/'));
+        let is_named = |pipeline: &Pipeline| {
+            name == ANY || all_of == Some(pipeline.id.signal.name()) || pipeline.id.to_string() == name
+        };
+        let pipelines = configurations.pipelines().into_iter().filter(is_named).collect::<Vec<_>>();
+        if pipelines.is_empty() {
+            let error = format!("there is no pipeline {name:?}: write it as traces/NAME, traces/* or * for all");
+            return Err(Refusal::wrong(error));
+        }
+        Ok(pipelines)
+    }
+}
+
+impl EdgeName {
+    fn edge(self) -> Edge {
+        match self {
+            Self::In => Edge::In,
+            Self::Removed => Edge::Removed,
+            Self::Out => Edge::Out,
+            Self::Unclaimed => Edge::Unclaimed,
+        }
     }
 }
 
@@ -248,13 +270,14 @@ impl Serialize for Items {
 
 impl Items {
     fn document(&self, caught: &Caught) -> Value {
-        let removed_by = caught.removed_by.as_ref().map(|by| {
-            let text = self.texts.get(&(caught.pipeline.clone(), by.field.clone())).map_or("", String::as_str);
+        let pipeline = caught.pipeline.as_ref();
+        let removed_by = caught.removed_by.as_ref().zip(pipeline).map(|(by, pipeline)| {
+            let text = self.texts.get(&(pipeline.clone(), by.field.clone())).map_or("", String::as_str);
             json!({"field": by.field, "text": text})
         });
         json!({
-            "seq": caught.number, "at": rfc3339_millis(caught.unix_ms), "pipeline": caught.pipeline.to_string(),
-            "item": document(caught.pipeline.signal, &caught.request, self.redacts),
+            "seq": caught.number, "at": rfc3339_millis(caught.unix_ms), "pipeline": pipeline.map(ToString::to_string),
+            "item": document(caught.signal, &caught.request, self.redacts),
             "way": way_of(caught.way()), "removed_by": removed_by,
         })
     }
@@ -271,5 +294,6 @@ fn way_of(way: Option<Way>) -> &'static str {
         Way::Dropped => "dropped",
         Way::Withdrawn => "withdrawn",
         Way::Split => "split",
+        Way::Unclaimed => "unclaimed",
     }
 }

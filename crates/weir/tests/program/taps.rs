@@ -1,5 +1,6 @@
 //! What is seen of telemetry while it passes: taps, rules that are tried on it, who sends it; on the page and in a terminal.
 
+mod edges;
 mod rehearsals;
 
 use std::net::SocketAddr;
