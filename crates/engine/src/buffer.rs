@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-use crate::budget::{self, Permit};
+use crate::budget::{self, Budget, Permit};
 
 /// Room in front of a large request. The metadata of a pod, its node and its cluster, labels included, is about 1 KiB.
 const FRONT: usize = 4 << 10;
@@ -120,6 +120,14 @@ impl Body {
         match self {
             Self::Own(buffer) => buffer.replace_front(until, front),
             Self::Shared(_) => false,
+        }
+    }
+
+    /// Bytes that stay as they are now: a copy where it can be changed, which `budget` pays for. `None` without room.
+    pub(crate) fn share(&self, budget: &Budget) -> Option<Bytes> {
+        match self {
+            Self::Own(buffer) => budget.try_take(buffer.len()).map(|permit| budget::charge(buffer.to_vec(), permit)),
+            Self::Shared(bytes) => Some(bytes.clone()),
         }
     }
 

@@ -291,6 +291,9 @@ impl Intake {
         if !routes.serve(signal, request.origin.input) {
             return Err(Verdict::NotServed);
         }
+        if let Some(outside) = self.taps.outside(Edge::Received, signal) {
+            outside.received(&request.body, items);
+        }
         let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
         self.talkers.count(signal, enriched.whole());
         let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);

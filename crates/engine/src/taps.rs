@@ -3,7 +3,7 @@
 //! A tap catches items at one edge of some pipelines, or beside them, as they were there, until its time is over or nobody asks for it
 //! any more. It only looks: no verdict, no book and no byte of a request depends on it. While there is none, a request
 //! pays one relaxed load for each pipeline and each edge of none, and what its recent items cost (`recent`). While there is one, requests are
-//! handed to it as they are, which copies nothing, and a thread for blocking work takes them apart, one at a time for all
+//! handed to it as they are, which copies nothing but what enrichment is about to change, and a thread for blocking work takes them apart, one at a time for all
 //! taps, for a bounded time each, and at most a quarter of the time. What it has no time or room for is left out and
 //! counted. What is kept is paid for from the memory budget, and makes room for what comes.
 
@@ -73,6 +73,8 @@ pub enum Edge {
     Removed,
     /// After its rules.
     Out,
+    /// Before all pipelines, and before enrichment: as it came from its client or source.
+    Received,
     /// Beside all pipelines: what clients push and none of them takes, enriched.
     Unclaimed,
 }
@@ -80,7 +82,7 @@ pub enum Edge {
 impl Edge {
     /// Whether what passes there passes a pipeline.
     pub fn is_of_a_pipeline(self) -> bool {
-        self != Self::Unclaimed
+        !matches!(self, Self::Received | Self::Unclaimed)
     }
 }
 

@@ -115,6 +115,7 @@ const WAYS = {
   dropped: ["bad"],
   withdrawn: ["warn", "the client is to send it again"],
   split: ["faint", "sent in several requests"],
+  received: ["faint"],
   unclaimed: ["warn", "no pipeline takes it"],
 };
 

@@ -7,7 +7,7 @@ import { Tap } from "./taps.js";
 
 const MOST = 1000;
 // Edges of no pipeline.
-const OUTSIDE = new Set(["unclaimed"]);
+const OUTSIDE = new Set(["received", "unclaimed"]);
 
 let current = null;
 let everywhere = false;

@@ -27,6 +27,7 @@ Examples:
   weir tap logs/all --edge removed                         what its rules remove, and which rule
   weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
+  weir tap 'logs/*' --edge received                        what comes in, before facts about its sender are added
   weir tap '*' --edge unclaimed                            what clients push and no pipeline takes
   weir tap logs/all --recent                               some of what passed, or was lost, before anybody looked
   weir tap logs/all --attributes                           what attributes these have, how many values, and how many bytes

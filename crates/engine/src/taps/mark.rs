@@ -26,6 +26,8 @@ pub enum Way {
     Split,
     /// No pipeline takes it.
     Unclaimed,
+    /// It arrived. What pipelines do with it, their edges show.
+    Received,
 }
 
 impl Way {
@@ -38,7 +40,7 @@ impl Way {
     }
 }
 
-const ALL: [Way; 9] = [
+const ALL: [Way; 10] = [
     Way::Refused,
     Way::Pending,
     Way::Stored,
@@ -48,6 +50,7 @@ const ALL: [Way; 9] = [
     Way::Withdrawn,
     Way::Split,
     Way::Unclaimed,
+    Way::Received,
 ];
 
 /// Is told what becomes of a request. Of one that is sent in several pieces it knows what became of the last one.

@@ -147,21 +147,30 @@ impl Tap {
             Edge::Removed => (&before.body, after.removed.iter().map(|removed| removed.items).sum()),
             Edge::Out => (&after.body, after.items),
             // It is handed over where it passes.
-            Edge::Unclaimed => return false,
+            Edge::Received | Edge::Unclaimed => return false,
         };
-        let passed = || Passed {
-            signal: passing.signal,
-            pipeline: Some(passing.pipeline.clone()),
-            body: body.clone(),
-            removers: if self.edge == Edge::Out { Removers::default() } else { passing.removers() },
-            mark: passing.mark.clone(),
-            unix_nanos: passing.unix_nanos,
+        let passed = |_: &Budget| {
+            Some(Passed {
+                signal: passing.signal,
+                pipeline: Some(passing.pipeline.clone()),
+                body: body.clone(),
+                removers: if self.edge == Edge::Out { Removers::default() } else { passing.removers() },
+                mark: passing.mark.clone(),
+                unix_nanos: passing.unix_nanos,
+            })
         };
         self.take(body, items, passing.unix_nanos, passed)
     }
 
-    /// Takes so many items that pass the edge, if some of them may be wanted: to be taken apart later.
-    pub(super) fn take(&self, bytes: &[u8], items: u64, unix_nanos: u64, passed: impl FnOnce() -> Passed) -> bool {
+    /// Takes so many items that pass the edge, if some of them may be wanted: to be taken apart later. The budget pays for
+    /// what `passed` has to copy.
+    pub(super) fn take(
+        &self,
+        bytes: &[u8],
+        items: u64,
+        unix_nanos: u64,
+        passed: impl FnOnce(&Budget) -> Option<Passed>,
+    ) -> bool {
         if items == 0 {
             return false;
         }
@@ -173,10 +182,15 @@ impl Tap {
             self.looked_at.fetch_add(items, Ordering::Relaxed);
             return false;
         }
+        if !lock(&self.inbox).has_room_for(bytes.len()) {
+            return false;
+        }
+        // Nobody waits for the inbox while something is copied.
+        let Some(passed) = passed(&self.work) else { return false };
         let mut inbox = lock(&self.inbox);
         let is_taken = self.is_open() && inbox.has_room_for(bytes.len());
         if is_taken {
-            inbox.push(passed());
+            inbox.push(passed);
             self.has_more.notify_one();
         }
         is_taken

@@ -63,6 +63,8 @@ pub(crate) enum EdgeName {
     Removed,
     /// What is left after its rules
     Out,
+    /// What comes from clients and sources, before enrichment: of traces/*, metrics/*, logs/* or *
+    Received,
     /// What clients push and no pipeline takes: of traces/*, metrics/*, logs/* or *
     Unclaimed,
 }
@@ -215,6 +217,7 @@ impl EdgeName {
             Self::In => Edge::In,
             Self::Removed => Edge::Removed,
             Self::Out => Edge::Out,
+            Self::Received => Edge::Received,
             Self::Unclaimed => Edge::Unclaimed,
         }
     }
@@ -295,5 +298,6 @@ fn way_of(way: Option<Way>) -> &'static str {
         Way::Withdrawn => "withdrawn",
         Way::Split => "split",
         Way::Unclaimed => "unclaimed",
+        Way::Received => "received",
     }
 }

@@ -1,6 +1,7 @@
 //! Edges beside those around the rules of a pipeline.
 
 use weir_plan::Signal;
+use weir_testkit::manifests::POD;
 use weir_testkit::signals::{document, encoded};
 
 use super::*;
@@ -62,4 +63,37 @@ async fn a_terminal_shows_what_no_pipeline_takes() {
     };
     let ((), (code, lines, _)) = tokio::join!(sends, told(port, &["tap", "*", "--edge", "unclaimed", "-n", "1"]));
     assert!(code == Some(0) && lines.contains(" unclaimed: span \"GET /orders/2\""), "{lines}");
+}
+
+/// A large request is enriched where it is: whoever looks has it as it was.
+#[tokio::test]
+async fn what_arrives_is_seen_before_enrichment() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&(manifest("shop", sink.grpc) + POD), &[]).await;
+    let port = admin(&weir);
+    let wish = |pipeline: &str, edge: &str| json!({"pipeline": pipeline, "edge": edge, "items_per_second": 200});
+    let received = open(port, &wish("traces/*", "received")).await;
+    let enriched = open(port, &wish("traces/shop", "in")).await;
+    let wish = json!({"pipeline": "traces/*", "edge": "received", "text": "/orders/7",
+        "where": "span.name == \"GET /orders/7\""});
+    let one = open(port, &wish).await;
+    let request = payload::encoded(1, 50, 1000);
+    let answer = Grpc::connect(weir.grpc).await.export(&request).await;
+    assert_eq!(answer.code, OK, "{answer:?}");
+    eventually("all is seen", async || {
+        let both = read(port, received).await["matched"] == 50 && read(port, enriched).await["matched"] == 50;
+        both && read(port, one).await["matched"] == 1
+    })
+    .await;
+    let page = read(port, received).await;
+    let [before, after] = [page.clone(), read(port, enriched).await].map(|page| {
+        let keys = page["items"][0]["item"]["resourceSpans"][0]["resource"]["attributes"].as_array().unwrap().iter();
+        keys.map(|attribute| attribute["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    });
+    assert!(before == ["service.name"] && after.contains(&"k8s.pod.label.team".to_owned()), "{before:?} {after:?}");
+    assert_eq!(caught(&page)[0], named(1, "received"));
+    assert_eq!((&page["seen"], &page["left_out"]), (&json!(50), &json!(0)));
+    assert_eq!(caught(&read(port, one).await), [named(7, "received")]);
+    let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "traces/shop", "edge": "received"})).await;
+    assert!(status == 400 && answer["error"].as_str().unwrap().contains("this edge is of no pipeline"), "{answer}");
 }
