@@ -97,6 +97,21 @@ def test_only_what_fits_a_text_or_a_condition_is_shown(page: Page, busy: Scene) 
     assert not page.see("#tap-bar")
 
 
+def test_other_edges_ask_for_what_they_need(page: Page, busy: Scene) -> None:
+    open_tap(page, busy, "traces/shop", "received")
+    page.wait(lambda: seen(page) >= 2, "items")
+    assert page.one("#tap-pipeline").get_attribute("value") == "traces/*" and not page.see("#tap-rule")
+    assert all("received" in line for line in page.texts(LINES))
+    page.choose("#tap-pipeline", "traces/shop")
+    page.choose("#tap-edge", "after")
+    page.write("#tap-rule", "transform[0]")
+    page.button("#tap-form", "Open tap")
+    page.wait(lambda: any("removed by" in line for line in page.texts(LINES)), "an item that the filter removes after that")
+    page.write("#tap-rule", "transform[7]")
+    page.button("#tap-form", "Open tap")
+    page.wait_text("#tap-trouble", "traces/shop has no transform[7]")
+
+
 def test_what_rules_remove_is_shown_with_the_rule(page: Page, busy: Scene) -> None:
     page.open(busy.weir.admin, "losses")
     page.button("#losses tr[data-key='traces/shop']", "Tap what rules remove")

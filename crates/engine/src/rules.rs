@@ -5,6 +5,7 @@
 //! errors is logged now and then, since `error_mode` is always `ignore`. Whose data it is, and what becomes of it
 //! afterwards, is not known here.
 
+mod place;
 mod sections;
 
 use std::borrow::Cow;
@@ -22,6 +23,8 @@ use weir_plan::{Pipeline, PipelineId, Processing, Signal, Temporality};
 use weir_temporality::{Converter, Reliance, Undo};
 
 use crate::budget::{self, Budget, Permit, Purse, Shortage};
+pub(crate) use place::ConditionPlace;
+pub use place::RulePlace;
 
 /// Statements may make a request twice as large. Small requests may become this much larger, if that is more.
 const LEAST_GROWTH: usize = 64 << 10;
@@ -122,21 +125,6 @@ pub(crate) struct Removed {
     pub(crate) place: Option<ConditionPlace>,
 }
 
-/// Where a condition stands: in which filter, and which of its conditions it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ConditionPlace {
-    pub(crate) filter: usize,
-    pub(crate) condition: usize,
-}
-
-impl ConditionPlace {
-    /// As the configuration calls it.
-    pub(crate) fn field(self) -> String {
-        let Self { filter, condition } = self;
-        format!("filter[{filter}].conditions[{condition}]")
-    }
-}
-
 impl Rules {
     /// Compiles the rules of a pipeline; `None` when there are none. A converter goes on from another one of this process,
     /// or from what an earlier process left (`restore`).
@@ -188,7 +176,7 @@ impl Rules {
         purse: Purse<'_>,
         unix_nanos: u64,
     ) -> Result<Processed, Shortage> {
-        self.process(body, items, (purse, unix_nanos), true)
+        self.process(body, items, (purse, unix_nanos), Extent::Whole)
     }
 
     /// The same, but nothing is counted, logged or remembered, and nothing becomes a delta: for whoever only wants to know
@@ -200,7 +188,19 @@ impl Rules {
         purse: Purse<'_>,
         unix_nanos: u64,
     ) -> Result<Processed, Shortage> {
-        self.process(body, items, (purse, unix_nanos), false)
+        self.process(body, items, (purse, unix_nanos), Extent::Attempt(None))
+    }
+
+    /// The same without the rules behind this one.
+    pub(crate) fn attempt_until(
+        &self,
+        last: RulePlace,
+        body: Bytes,
+        items: u64,
+        purse: Purse<'_>,
+        unix_nanos: u64,
+    ) -> Result<Processed, Shortage> {
+        self.process(body, items, (purse, unix_nanos), Extent::Attempt(Some(last)))
     }
 
     fn process(
@@ -208,17 +208,24 @@ impl Rules {
         body: Bytes,
         items: u64,
         (purse, unix_nanos): (Purse<'_>, u64),
-        counts: bool,
+        extent: Extent,
     ) -> Result<Processed, Shortage> {
+        let (counts, last) = match extent {
+            Extent::Whole => (true, None),
+            Extent::Attempt(last) => (false, last),
+        };
+        let [transforms, filters] = last.map_or([usize::MAX; 2], RulePlace::counts);
         let growth = if self.transforms.is_empty() { 0 } else { body.len().max(LEAST_GROWTH) };
         let most = body.len() + growth;
         let max_scratch = self.scratch(body.len(), purse);
         let permit = purse.take(max_scratch)?;
         let limits = Limits { now_unix_nano: unix_nanos, max_growth: growth, max_scratch };
         let mut work = Work { body, made: None, items, removed: Vec::new(), permit, purse, counts };
-        self.transform(&mut work, most, limits)?;
-        self.filter(&mut work, &Limits { max_growth: 0, ..limits })?;
-        self.run_sections(&mut work, max_scratch)?;
+        self.transform(&mut work, transforms, most, limits)?;
+        self.filter(&mut work, filters, &Limits { max_growth: 0, ..limits })?;
+        if last.is_none() {
+            self.run_sections(&mut work, max_scratch)?;
+        }
         let conversion = match self.delta.as_ref().filter(|_| counts) {
             Some(delta) => delta.convert(&mut work, unix_nanos)?,
             None => None,
@@ -235,9 +242,9 @@ impl Rules {
         request.max(LEAST_SCRATCH.min(purse.capacity() / LEAST_SCRATCH_OF_BUDGET))
     }
 
-    /// All transforms together may make a request `most` bytes long.
-    fn transform(&self, work: &mut Work<'_>, most: usize, limits: Limits) -> Result<(), Shortage> {
-        for (number, group) in self.transforms.iter().enumerate() {
+    /// The first `count` transforms. All together may make a request `most` bytes long.
+    fn transform(&self, work: &mut Work<'_>, count: usize, most: usize, limits: Limits) -> Result<(), Shortage> {
+        for (number, group) in self.transforms.iter().enumerate().take(count) {
             let max_growth = most.saturating_sub(work.bytes().len());
             let limits = Limits { max_growth, ..limits };
             let done = work.paying(|request, pay| group.rule.apply_within(request, &limits, pay))?;
@@ -254,8 +261,9 @@ impl Rules {
         Ok(())
     }
 
-    fn filter(&self, work: &mut Work<'_>, limits: &Limits) -> Result<(), Shortage> {
-        for (number, group) in self.filters.iter().enumerate() {
+    /// The first `count` filters.
+    fn filter(&self, work: &mut Work<'_>, count: usize, limits: &Limits) -> Result<(), Shortage> {
+        for (number, group) in self.filters.iter().enumerate().take(count) {
             let done = work.paying(|request, pay| group.rule.apply_within(request, limits, pay))?;
             if work.counts {
                 self.count("filter", number, &group.conditions, &done.conditions);
@@ -302,6 +310,15 @@ impl<R> Counted<R> {
         let stats = |count| std::iter::repeat_with(RuleStats::default).take(count).collect();
         Self { rule, conditions: stats(conditions), statements: stats(statements) }
     }
+}
+
+/// What is done with a request.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// All rules apply, and what they do is counted.
+    Whole,
+    /// They are tried, up to this one if there is one.
+    Attempt(Option<RulePlace>),
 }
 
 /// A request under way through the rules.

@@ -28,6 +28,7 @@ use crate::budget::{Budget, Permit, Purse};
 use crate::clock::unix_nanos;
 use crate::rules::{Processed, Rules};
 
+pub use crate::rules::RulePlace;
 pub use caught::{Caught, RemovedBy};
 pub(crate) use followed::Followed;
 use inbox::Passed;
@@ -73,6 +74,8 @@ pub enum Edge {
     Removed,
     /// After its rules.
     Out,
+    /// After this rule and those before it, and before the others.
+    After(RulePlace),
     /// Before all pipelines, and before enrichment: as it came from its client or source.
     Received,
     /// Beside all pipelines: what clients push and none of them takes, enriched.
@@ -89,8 +92,8 @@ impl Edge {
 /// What somebody wants to see.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// The pipelines as they are configured. A condition needs them to be of one signal. At an edge of no pipeline, their
-    /// signals are looked at.
+    /// The pipelines as they are configured. A condition needs them to be of one signal, and a rule is of one pipeline. At
+    /// an edge of no pipeline, their signals are looked at.
     pub pipelines: Vec<Pipeline>,
     /// Where to look.
     pub edge: Edge,

@@ -22,7 +22,7 @@ export const tap = {
   title: "Tap",
   isAdmin: true,
   begin(go) {
-    $("tap-edge").addEventListener("input", widen);
+    $("tap-edge").addEventListener("input", fitEdge);
     $("tap-form").addEventListener("submit", (event) => { event.preventDefault(); open(); });
     $("tap-pause").addEventListener("click", () => pause(!paused));
     $("tap-clear").addEventListener("click", () => { $("tap-items").replaceChildren(); shownItems.clear(); kept = []; tap.show(); });
@@ -41,6 +41,7 @@ export const tap = {
     $("tap-edge").value = edge;
     $("tap-only").value = only;
     $("tap-text").value = $("tap-where").value = "";
+    fitEdge();
     open();
   },
   show() {
@@ -68,8 +69,9 @@ export function fillPipelines() {
   }
 }
 
-// Beside all pipelines there is none to name.
-function widen() {
+// One edge has a rule; and beside all pipelines there is none to name.
+function fitEdge() {
+  $("tap-rule").parentNode.hidden = $("tap-edge").value !== "after";
   const named = $("tap-pipeline").value;
   if (OUTSIDE.has($("tap-edge").value) && !named.endsWith("*")) $("tap-pipeline").value = `${named.split("/")[0]}/*`;
 }
@@ -88,6 +90,7 @@ async function open() {
     seconds: Number($("tap-seconds").value),
     redact: $("tap-redact").checked,
   };
+  if (wish.edge === "after") wish.rule = $("tap-rule").value.trim();
   if ($("tap-text").value.trim()) wish.text = $("tap-text").value.trim();
   if ($("tap-where").value.trim()) wish.where = $("tap-where").value.trim();
   everywhere = wish.pipeline.endsWith("*");

@@ -27,6 +27,7 @@ Examples:
   weir tap logs/all --edge removed                         what its rules remove, and which rule
   weir tap logs/all --where 'severity_number >= SEVERITY_NUMBER_ERROR' --edge out
   weir tap traces/shop --text 4bf92f3577b34da6a3ce929d0e0e4736      one trace
+  weir tap traces/shop --edge after --rule 'transform[0]'  what its first transform leaves to the other rules
   weir tap 'logs/*' --edge received                        what comes in, before facts about its sender are added
   weir tap '*' --edge unclaimed                            what clients push and no pipeline takes
   weir tap logs/all --recent                               some of what passed, or was lost, before anybody looked
@@ -51,14 +52,17 @@ pub(crate) struct TapArgs {
     #[command(flatten)]
     admin: AdminArgs,
     /// Show recent items, and end: a few that passed, that rules removed, or that were lost before anybody looked
-    #[arg(long, conflicts_with_all = ["edge", "text", "condition", "rate", "duration"])]
+    #[arg(long, conflicts_with_all = ["edge", "rule", "text", "condition", "rate", "duration"])]
     recent: bool,
     /// Show the attributes of recent items, and end: how many items have each, how many values, and what it takes
-    #[arg(long, conflicts_with_all = ["recent", "edge", "text", "condition", "rate", "duration", "n", "full", "no_redact"])]
+    #[arg(long, conflicts_with_all = ["recent", "edge", "rule", "text", "condition", "rate", "duration", "n", "full", "no_redact"])]
     attributes: bool,
     /// Where to look
     #[arg(long, value_enum, default_value_t = EdgeName::In, value_name = "EDGE")]
     edge: EdgeName,
+    /// The rule at the edge `after`: transform[0], filter[1]
+    #[arg(long, value_name = "RULE")]
+    rule: Option<String>,
     /// Only items in which this text occurs; also a trace id or span id in hexadecimal digits
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
@@ -116,7 +120,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
         return recent(&admin, args);
     }
     let wish = json!({
-        "pipeline": args.pipeline, "edge": args.edge, "text": args.text, "where": args.condition,
+        "pipeline": args.pipeline, "edge": args.edge, "rule": args.rule, "text": args.text, "where": args.condition,
         "items_per_second": args.rate, "seconds": args.duration.as_secs().max(1), "redact": !args.no_redact,
     });
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -10,7 +10,7 @@ use super::Before;
 use super::caught::RemovedBy;
 use super::mark::Mark;
 use crate::budget::{Purse, Shortage};
-use crate::rules::{ConditionPlace, Processed, Removed, Rules};
+use crate::rules::{ConditionPlace, Processed, Removed, RulePlace, Rules};
 
 /// Requests of one tap that may wait, and their bytes. A larger one may wait alone.
 const MOST_WAITING: usize = 32;
@@ -37,6 +37,13 @@ pub(super) struct Removers {
 }
 
 impl Passing<'_> {
+    /// How many items are left after this rule, unless transforms have made more or fewer of them.
+    pub(super) fn items_after(&self, last: RulePlace) -> u64 {
+        let is_gone = |removed: &&Removed| removed.place.is_some_and(|place| last.includes(place));
+        let gone: u64 = self.after.removed.iter().filter(is_gone).map(|removed| removed.items).sum();
+        self.before.items.saturating_sub(gone)
+    }
+
     pub(super) fn removers(&self) -> Removers {
         let Processed { items, removed, .. } = self.after;
         let rules = self.rules.filter(|_| !removed.is_empty()).cloned();
@@ -71,8 +78,19 @@ pub(super) struct Passed {
     /// What to take apart.
     pub(super) body: Bytes,
     pub(super) removers: Removers,
+    /// The last of the rules that come before the edge, if there are some.
+    pub(super) until: Option<(Arc<Rules>, RulePlace)>,
     pub(super) mark: Mark,
     pub(super) unix_nanos: u64,
+}
+
+impl Passed {
+    /// What an item, which is a request of its own here, is at the edge; `None` when it does not get there.
+    pub(super) fn at_edge(&self, item: Bytes, purse: Purse<'_>) -> Result<Option<Bytes>, Shortage> {
+        let Some((rules, last)) = &self.until else { return Ok(Some(item)) };
+        let left = rules.attempt_until(*last, item, 1, purse, self.unix_nanos)?;
+        Ok((left.items > 0).then_some(left.body))
+    }
 }
 
 #[derive(Debug, Default)]

@@ -34,9 +34,9 @@ impl Outside {
         let (mark, unix_nanos) = (Mark::default(), unix_nanos());
         mark.set(way);
         let passed = |budget: &Budget| {
-            let (pipeline, removers) = (None, Removers::default());
+            let (pipeline, removers, until) = (None, Removers::default(), None);
             let (body, mark) = (share(budget)?, mark.clone());
-            Some(Passed { signal: self.signal, pipeline, body, removers, mark, unix_nanos })
+            Some(Passed { signal: self.signal, pipeline, body, removers, until, mark, unix_nanos })
         };
         for tap in &self.taps {
             tap.take(bytes, items, unix_nanos, passed);

@@ -1,10 +1,11 @@
 //! One tap.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use memchr::memmem;
 use tokio::sync::Notify;
 use weir_otlp::Part;
@@ -59,6 +60,7 @@ struct Pace {
 
 impl Tap {
     pub(super) fn new(id: u64, wish: &Wish, [room, work]: [Budget; 2], paid: Permit) -> Result<Self, TapError> {
+        check(wish)?;
         let now = unix_ms();
         let ends = now + u64::try_from(wish.lasts.as_millis()).unwrap_or(u64::MAX / 2);
         Ok(Self {
@@ -134,27 +136,30 @@ impl Tap {
         Reading { figures, items: newest.after(after), ways: newest.ways() }
     }
 
-    pub(super) fn kept(&self, pipeline: &PipelineId) -> Vec<std::sync::Arc<Caught>> {
+    pub(super) fn kept(&self, pipeline: &PipelineId) -> Vec<Arc<Caught>> {
         lock(&self.newest).of(pipeline)
     }
 
     /// Takes a request that passes a pipeline, if something of it may be wanted.
     pub(super) fn hand_over(&self, passing: &Passing<'_>) -> bool {
         let Passing { before, after, .. } = passing;
-        let (body, items) = match self.edge {
-            Edge::In => (&before.body, before.items),
+        let until = |last| passing.rules.map(|rules| (Arc::clone(rules), last));
+        let (body, items, until) = match self.edge {
+            Edge::In => (&before.body, before.items, None),
             // Not a difference: statements may have added points.
-            Edge::Removed => (&before.body, after.removed.iter().map(|removed| removed.items).sum()),
-            Edge::Out => (&after.body, after.items),
+            Edge::Removed => (&before.body, after.removed.iter().map(|removed| removed.items).sum(), None),
+            Edge::Out => (&after.body, after.items, None),
+            Edge::After(last) => (&before.body, passing.items_after(last), until(last)),
             // It is handed over where it passes.
             Edge::Received | Edge::Unclaimed => return false,
         };
-        let passed = |_: &Budget| {
+        let passed = move |_: &Budget| {
             Some(Passed {
                 signal: passing.signal,
                 pipeline: Some(passing.pipeline.clone()),
                 body: body.clone(),
                 removers: if self.edge == Edge::Out { Removers::default() } else { passing.removers() },
+                until,
                 mark: passing.mark.clone(),
                 unix_nanos: passing.unix_nanos,
             })
@@ -178,7 +183,8 @@ impl Tap {
         if !lock(&self.pace).has_room(self.per_second, unix_nanos) {
             return false;
         }
-        if !self.has_text(bytes) {
+        // Of what rules make of them, it is not known as yet.
+        if !matches!(self.edge, Edge::After(_)) && !self.has_text(bytes) {
             self.looked_at.fetch_add(items, Ordering::Relaxed);
             return false;
         }
@@ -218,7 +224,11 @@ impl Tap {
             }
             // Without memory for that, or for the item, it is left out.
             let is_looked_at = match self.look(&part, passed) {
-                Ok(Sight::Wanted(removed_by)) => self.keep(&part, passed, removed_by),
+                Ok(Sight::Wanted(_, removed_by)) if passed.until.is_none() => self.keep(&part, passed, removed_by),
+                // Statements may have made several data points of one.
+                Ok(Sight::Wanted(item, by)) => {
+                    weir_otlp::single(passed.signal, &item).all(|part| self.keep(&part, passed, by.clone()))
+                }
                 Ok(Sight::Unwanted) => true,
                 Ok(Sight::Elsewhere) | Err(_) => false,
             };
@@ -244,12 +254,15 @@ impl Tap {
         if self.edge == Edge::Removed && removed_by.is_none() {
             return Ok(Sight::Elsewhere);
         }
+        let Some(item) = passed.at_edge(item, purse)?.filter(|item| item.len() <= MOST_ITEM) else {
+            return Ok(Sight::Elsewhere);
+        };
         let is_wanted = self.has_text(&item)
             && match &self.condition {
                 Some(condition) => condition.attempt(item.clone(), 1, purse, passed.unix_nanos)?.items == 0,
                 None => true,
             };
-        Ok(if is_wanted { Sight::Wanted(removed_by) } else { Sight::Unwanted })
+        Ok(if is_wanted { Sight::Wanted(item, removed_by) } else { Sight::Unwanted })
     }
 
     fn has_text(&self, bytes: &[u8]) -> bool {
@@ -259,11 +272,11 @@ impl Tap {
 
 /// What an item is to a tap.
 enum Sight {
-    /// It does not pass the edge that is looked at.
+    /// It does not pass the edge that is looked at, or is too large there.
     Elsewhere,
     Unwanted,
-    /// And what removes it.
-    Wanted(Option<RemovedBy>),
+    /// As it is at the edge, and what removes it.
+    Wanted(Bytes, Option<RemovedBy>),
 }
 
 impl Pace {
@@ -273,6 +286,16 @@ impl Pace {
             *self = Self { second, caught: 0 };
         }
         self.caught < per_second
+    }
+}
+
+/// A rule is of one pipeline.
+fn check(wish: &Wish) -> Result<(), TapError> {
+    let Edge::After(rule) = wish.edge else { return Ok(()) };
+    match wish.pipelines.as_slice() {
+        [pipeline] if rule.is_of(pipeline) => Ok(()),
+        [pipeline] => Err(TapError::Wrong(format!("{} has no {}", pipeline.id, rule.field()))),
+        _ => Err(TapError::Wrong("a rule is of one pipeline: name the pipeline".to_owned())),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
-use weir_engine::taps::{Caught, Edge, Reading, TapFigures, Taps, Way, Wish};
+use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, Wish};
 use weir_legible::rfc3339_millis;
 use weir_plan::Pipeline;
 
@@ -42,6 +42,8 @@ struct Opened {
     pipeline: String,
     #[serde(default)]
     edge: EdgeName,
+    /// Of the edge after one.
+    rule: Option<String>,
     text: Option<String>,
     r#where: Option<String>,
     #[serde(default = "ten")]
@@ -53,7 +55,7 @@ struct Opened {
 }
 
 /// An edge as requests and the command line call it.
-#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum EdgeName {
     /// What the pipeline takes, before its rules
@@ -63,6 +65,8 @@ pub(crate) enum EdgeName {
     Removed,
     /// What is left after its rules
     Out,
+    /// What is left after one of its rules, and before the next one: see --rule
+    After,
     /// What comes from clients and sources, before enrichment: of traces/*, metrics/*, logs/* or *
     Received,
     /// What clients push and no pipeline takes: of traces/*, metrics/*, logs/* or *
@@ -100,13 +104,14 @@ impl TapsPage {
         // Whoever asks for it finds what was wished for.
         let mut wishes = self.wishes();
         let tap = self.taps.open(&wish)?;
-        let Opened { pipeline, edge, text, r#where, items_per_second, seconds, redact } = &opened;
+        let Opened { pipeline, edge, rule, text, r#where, items_per_second, seconds, redact } = &opened;
         let (has_text, edge, condition) = (text.is_some(), format!("{edge:?}").to_lowercase(), r#where.as_deref());
         tracing::info!(
             tap,
             from = %asked.peer,
             pipeline,
             edge,
+            rule = rule.as_deref(),
             has_text,
             condition,
             items_per_second,
@@ -177,7 +182,7 @@ impl Page for TapsPage {
 
 impl Opened {
     fn wish(&self, configurations: &Configurations) -> Result<Wish, Refusal> {
-        let edge = self.edge.edge();
+        let edge = self.edge()?;
         let pipelines = self.pipelines(edge, configurations)?;
         if !(1..=MOST_SECONDS).contains(&self.seconds) || !(1..=MOST_PER_SECOND).contains(&self.items_per_second) {
             let error = format!(
@@ -190,6 +195,23 @@ impl Opened {
         let (text, condition) = (is_given(&self.text), is_given(&self.r#where));
         let (per_second, lasts) = (self.items_per_second, Duration::from_secs(self.seconds));
         Ok(Wish { pipelines, edge, text, condition, per_second, lasts })
+    }
+
+    fn edge(&self) -> Result<Edge, Refusal> {
+        let rule = self.rule.as_deref().unwrap_or_default();
+        if !rule.is_empty() && self.edge != EdgeName::After {
+            return Err(Refusal::wrong("a rule is for the edge \"after\" alone"));
+        }
+        Ok(match self.edge {
+            EdgeName::In => Edge::In,
+            EdgeName::Removed => Edge::Removed,
+            EdgeName::Out => Edge::Out,
+            EdgeName::After => Edge::After(RulePlace::named(rule).ok_or_else(|| {
+                Refusal::wrong(format!("after which rule? write it as transform[0] or filter[1], not {rule:?}"))
+            })?),
+            EdgeName::Received => Edge::Received,
+            EdgeName::Unclaimed => Edge::Unclaimed,
+        })
     }
 
     fn pipelines(&self, edge: Edge, configurations: &Configurations) -> Result<Vec<Pipeline>, Refusal> {
@@ -211,18 +233,6 @@ impl Opened {
     }
 }
 
-impl EdgeName {
-    fn edge(self) -> Edge {
-        match self {
-            Self::In => Edge::In,
-            Self::Removed => Edge::Removed,
-            Self::Out => Edge::Out,
-            Self::Received => Edge::Received,
-            Self::Unclaimed => Edge::Unclaimed,
-        }
-    }
-}
-
 fn number_of(tap: &str) -> Result<u64, Refusal> {
     let nothing = |_| {
         let error = format!("nothing is at {PATH}{tap}: taps have numbers, and /api/taps lists them");
@@ -237,10 +247,10 @@ fn gone(number: &str) -> Refusal {
 
 fn state(figures: &TapFigures, wish: &Opened) -> Value {
     let TapFigures { id, is_open, ends_unix_ms, seen, looked_at, caught } = figures;
-    let Opened { pipeline, edge, text, r#where, redact, .. } = wish;
+    let Opened { pipeline, edge, rule, text, r#where, redact, .. } = wish;
     json!({
         "tap": id, "state": if *is_open { "open" } else { "ended" }, "ends_at": rfc3339_millis(*ends_unix_ms),
-        "pipeline": pipeline, "edge": edge, "text": text, "where": r#where, "redact": redact,
+        "pipeline": pipeline, "edge": edge, "rule": rule, "text": text, "where": r#where, "redact": redact,
         "seen": seen, "matched": caught, "left_out": seen.saturating_sub(*looked_at),
     })
 }

@@ -97,3 +97,46 @@ async fn what_arrives_is_seen_before_enrichment() {
     let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "traces/shop", "edge": "received"})).await;
     assert!(status == 400 && answer["error"].as_str().unwrap().contains("this edge is of no pipeline"), "{answer}");
 }
+
+#[tokio::test]
+async fn between_two_rules_an_item_is_what_the_first_left() {
+    let sink = sink("{}").await;
+    let rules = "  transform:\n  - statements:\n    - set(span.attributes[\"step\"], \"one\")\n  - statements:\n    \
+                 - set(span.attributes[\"step\"], \"two\")\n  filter:\n  - conditions:\n    - IsMatch(span.name, \"/2$\")\n  \
+                 - conditions:\n    - IsMatch(span.name, \"/3$\")\n";
+    let weir = Weir::start(&manifest("shop", sink.grpc).replace("---\n", &format!("{rules}---\n")), &[]).await;
+    let port = admin(&weir);
+    let after = |rule: &str| json!({"pipeline": "traces/shop", "edge": "after", "rule": rule});
+    let changed = open(port, &after("transform[0]")).await;
+    let filtered = open(port, &after("filter[0]")).await;
+    // It is in no item as it arrives.
+    let mut wish = after("transform[1]");
+    wish["text"] = json!("two");
+    let text = open(port, &wish).await;
+    send(&weir, 1, 4).await;
+    eventually("all is seen", async || {
+        let (changed, filtered) = (read(port, changed).await, read(port, filtered).await);
+        let are_delivered = caught(&filtered).iter().filter(|(_, way)| way == "delivered").count() == 2;
+        changed["matched"] == 4 && are_delivered && read(port, text).await["matched"] == 4
+    })
+    .await;
+    let page = read(port, changed).await;
+    assert!(page.to_string().contains("\"one\"") && !page.to_string().contains("\"two\""), "{page}");
+    let page = read(port, filtered).await;
+    let expected = [named(1, "delivered"), named(3, "removed"), named(4, "delivered")];
+    assert_eq!(caught(&page), expected, "the second filter removes one");
+    assert_eq!((&page["seen"], &page["left_out"]), (&json!(3), &json!(0)));
+    assert!(page.to_string().contains("\"two\"") && page["rule"] == "filter[0]", "{page}");
+    // Nothing was counted twice.
+    let (_, now) = get(port, "/api/now").await;
+    assert_eq!(now["pipelines"][0]["books"]["filtered"]["filter"], 2, "{now}");
+    for (wish, words) in [
+        (after("filter[2]"), "traces/shop has no filter[2]"),
+        (after("rules[0]"), "after which rule?"),
+        (json!({"pipeline": "traces/shop", "edge": "after"}), "after which rule?"),
+        (json!({"pipeline": "traces/shop", "edge": "out", "rule": "filter[0]"}), "for the edge \"after\" alone"),
+    ] {
+        let (status, answer) = post(port, "/api/taps", &wish).await;
+        assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
+    }
+}
