@@ -1,11 +1,12 @@
 //! Taps: what passes a pipeline, for whoever looks at it.
 //!
-//! A tap catches items at one edge of some pipelines, or beside them, as they were there, until its time is over or nobody asks for it
-//! any more. It only looks: no verdict, no book and no byte of a request depends on it. While there is none, a request
-//! pays one relaxed load for each pipeline and each edge of none, and what its recent items cost (`recent`). While there is one, requests are
-//! handed to it as they are, which copies nothing but what enrichment is about to change, and a thread for blocking work takes them apart, one at a time for all
-//! taps, for a bounded time each, and at most a quarter of the time. What it has no time or room for is left out and
-//! counted. What is kept is paid for from the memory budget, and makes room for what comes.
+//! A tap catches items at one edge of some pipelines, or beside them, as they were there, until its time is over or
+//! nobody asks for it any more. It only looks: no verdict, no book and no byte of a request depends on it. While there
+//! is none, a request pays one relaxed load for each pipeline and each edge of none, and what its recent items cost
+//! (`recent`). While there is one, requests are handed to it as they are, which copies nothing but what enrichment is
+//! about to change, and a thread for blocking work takes them apart, one at a time for all taps, for a bounded time
+//! each, and at most a quarter of the time. What it has no time or room for is left out and counted. What is kept is
+//! paid for from the memory budget, and makes room for what comes.
 
 mod caught;
 mod followed;

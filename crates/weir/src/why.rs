@@ -99,7 +99,8 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     if turned_away > 0 && args.pipeline.is_none() {
         let _ = writeln!(
             out,
-            "{turned_away} items were taken from clients that no pipeline wants: see their inputs, and `weir tap '*' --edge unclaimed`."
+            "{turned_away} items were taken from clients that no pipeline wants: see their inputs, and `weir tap '*' --edge \
+             unclaimed`."
         );
     }
     // Whatever process was asked, a terminal obeys none of its words.
@@ -231,8 +232,8 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
         pending => writeln!(io::stderr(), "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
     }
     if found.number + kept + lost == 0 {
-        let advice = "nothing with it passed a pipeline: its sender has not sent it, or not here, or it is spelled in another way, or no \
-                      pipeline takes it, which `weir tap '*' --edge unclaimed` shows";
+        let advice = "nothing with it passed a pipeline: its sender has not sent it, or not here, or it is spelled in another way, \
+                      or no pipeline takes it, which `weir tap '*' --edge unclaimed` shows";
         writeln!(io::stderr(), "{advice}")?;
         return Ok(ExitCode::FAILURE);
     }
