@@ -177,6 +177,8 @@ impl Pace {
             return;
         }
         let failures = self.outage.map_or(1, |outage| outage.failures.saturating_add(1));
+        // Only an answer shows that it can be reached again.
+        let unreachable = unreachable || self.outage.is_some_and(|outage| outage.unreachable);
         let probe_at = now + backoff(f64::from(failures)).min(REACH_MAX).max(pause.min(PROBE_MAX));
         self.outage = Some(Outage { failures, probe_at, unreachable });
     }
