@@ -8,6 +8,7 @@
 
 pub mod admission;
 pub mod certificates;
+mod changed_by;
 mod client;
 mod crowd;
 pub mod doctor;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -17,6 +18,7 @@ use super::names;
 use super::object::{ObjectKey, kinds, name, text as at};
 use super::picture::SecretName;
 use super::references;
+use crate::changed_by::{self, ByPipeline};
 
 /// The key of the Secret that has the documents.
 pub(crate) const KEY: &str = "configuration.json.gz";
@@ -25,6 +27,8 @@ pub(crate) const SETTINGS: &str = "settings.json";
 
 /// A Secret may have 1 MiB; the rest is for its name, labels and settings.
 const MAX_PACKED: usize = (1 << 20) - (16 << 10);
+/// What is said of who changed pipelines may take a part of that rest, and what the documents leave.
+const MAX_DATA: usize = MAX_PACKED + (8 << 10);
 /// Of the text. Nodes and the operator need some fifty times as much to read it.
 const MAX_BYTES: usize = 4 << 20;
 
@@ -67,6 +71,8 @@ pub(crate) struct Configuration {
     pub(crate) packed: Vec<u8>,
     /// How many documents it has.
     pub(crate) documents: usize,
+    /// Who changed its pipelines. It is no part of the text: it makes no other configuration.
+    pub(crate) changed_by: Arc<ByPipeline>,
 }
 
 impl Configuration {
@@ -94,12 +100,12 @@ impl Configuration {
 
     fn of_text(text: &str, documents: usize) -> Self {
         let revision = Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { revision, packed: pack(text.as_bytes()), documents }
+        Self { revision, packed: pack(text.as_bytes()), documents, changed_by: Arc::default() }
     }
 
     /// The Secret.
     pub(crate) fn manifest(&self, namespace: &str, settings: &Value, labels: Value) -> Value {
-        json!({
+        let mut secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "Opaque",
@@ -113,7 +119,12 @@ impl Configuration {
                 KEY: BASE64_STANDARD.encode(&self.packed),
                 SETTINGS: BASE64_STANDARD.encode(settings.to_string()),
             },
-        })
+        });
+        let changed_by = changed_by::packed(&self.changed_by);
+        if self.packed.len() + changed_by.len() <= MAX_DATA {
+            secret["data"][changed_by::KEY] = BASE64_STANDARD.encode(changed_by).into();
+        }
+        secret
     }
 }
 
@@ -165,7 +176,7 @@ fn merge(known: &mut Cow<'_, Value>, secret: &Value) {
 }
 
 /// Without a time, so that equal texts are packed to equal bytes.
-fn pack(text: &[u8]) -> Vec<u8> {
+pub(crate) fn pack(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text).and_then(|()| encoder.finish());
     written.expect("a vector takes everything")
@@ -173,7 +184,16 @@ fn pack(text: &[u8]) -> Vec<u8> {
 
 /// What is packed in a Secret as it was written, whoever wrote it.
 pub(crate) fn packed_of(secret: &Value) -> Option<Vec<u8>> {
-    BASE64_STANDARD.decode(secret.get("data")?.get(KEY)?.as_str()?).ok()
+    value_of(secret, KEY)
+}
+
+/// Who changed pipelines, as a Secret says; nothing if it does not.
+pub(crate) fn changed_by_of(secret: &Value) -> Option<ByPipeline> {
+    changed_by::unpacked(&value_of(secret, changed_by::KEY)?)
+}
+
+fn value_of(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok()
 }
 
 /// The documents that nodes have. They are unpacked when they are asked for, which is seldom.

@@ -22,6 +22,7 @@ use super::status::pipeline::{self, Standings};
 use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
 use super::workload;
+use crate::changed_by::{ByPipeline, ChangedBy};
 
 /// How long nodes keep what they have when a Secret has gone, and stay when no pipeline can run any more. Tools that rotate
 /// a Secret delete it and make it anew.
@@ -112,7 +113,8 @@ pub(crate) fn decide(picture: &Picture, options: &Options, verdicts: &mut Verdic
     let old = candidates.iter().filter_map(|candidate| candidate.part.as_ref()).filter(|part| part.is_old);
     let secrets: BTreeSet<_> =
         secrets.into_iter().chain(old.flat_map(|part| part.references.iter().cloned())).collect();
-    let configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
+    let mut configuration = configure(telemetry.document.as_ref(), &previous, &mut candidates);
+    configuration.changed_by = changed_by(picture, &configuration.revision, &candidates);
     let decided: Vec<_> = candidates.into_iter().map(Decided::from).collect();
     let is_idle = decided.iter().all(|decided| !decided.runs);
 
@@ -294,6 +296,25 @@ fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mu
         candidates[index].verdict = Some(refused(message.to_owned()));
     }
     configuration
+}
+
+/// Who changed the pipelines that nodes get. As long as these are the same, it stays as it was written: somebody else may own
+/// their fields by now, but nothing was changed, and nothing is written.
+fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -> Arc<ByPipeline> {
+    let written = picture.written.as_ref();
+    let known = written.and_then(|written| Some((written.revision.as_str(), written.changed_by.as_ref()?)));
+    if let Some((_, known)) = known.filter(|(of, _)| *of == revision) {
+        return Arc::clone(known);
+    }
+    let of = |candidate: &Candidate<'_>| {
+        // What goes on as it was is not what somebody made of it since.
+        let by = match candidate.part.as_ref()?.is_old {
+            true => known.and_then(|(_, known)| known.get(candidate.id).cloned()),
+            false => ChangedBy::kept(candidate.object),
+        };
+        Some((candidate.id.clone(), by?))
+    };
+    Arc::new(candidates.iter().filter_map(of).collect())
 }
 
 /// What all pipelines that run need together, and their signals.

@@ -13,6 +13,7 @@ use super::flow::{Flow, Probing};
 use super::layout::Workload;
 use super::object::ObjectKey;
 use super::object::kinds::{self, Kind};
+use crate::changed_by::ByPipeline;
 
 /// The picture.
 #[derive(Default)]
@@ -54,11 +55,13 @@ pub(crate) struct Written {
     pub(crate) revision: String,
     /// Since this process knows that it is there.
     pub(crate) since: SystemTime,
+    /// Who changed its pipelines, as nodes are told; nothing if they are not.
+    pub(crate) changed_by: Option<Arc<ByPipeline>>,
 }
 
 impl Written {
-    pub(crate) fn now(revision: String) -> Self {
-        Self { revision, since: SystemTime::now() }
+    pub(crate) fn now(revision: String, changed_by: Option<Arc<ByPipeline>>) -> Self {
+        Self { revision, since: SystemTime::now(), changed_by }
     }
 }
 

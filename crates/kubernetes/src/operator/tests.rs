@@ -1,5 +1,6 @@
 //! Decisions, by tables: what a picture becomes.
 
+mod changed_by;
 mod layout;
 mod limits;
 mod manifests;

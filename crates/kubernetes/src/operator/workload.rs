@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn it_is_looked_again_when_something_becomes_late() {
         let workloads = BTreeMap::from([(Workload::Node, status(2, 2, 1).unwrap())]);
-        let written = Some(Written { revision: "ab".to_owned(), since: at(10) });
+        let written = Some(Written { revision: "ab".to_owned(), since: at(10), changed_by: None });
         let picture = Picture { workloads, written, ..Picture::default() };
         let looks: Vec<_> = [0, 30, 40, 300].map(|now| look_again(&picture, at(now))).into();
         assert_eq!(looks, [Some(at(30)), Some(at(40)), Some(at(300)), None]);

@@ -168,7 +168,8 @@ impl Reconciler {
         let Some(secret) = secret else { return Ok((Arc::default(), None)) };
         let revision = secret.metadata.annotations.and_then(|mut annotations| annotations.remove(names::REVISION));
         let packed = configuration::packed_of(&secret.data).unwrap_or_default();
-        Ok((packed.into(), revision.map(Written::now)))
+        let changed_by = configuration::changed_by_of(&secret.data).map(Arc::new);
+        Ok((packed.into(), revision.map(|revision| Written::now(revision, changed_by))))
     }
 
     /// Compiling takes long: it is done where it keeps nobody waiting.
@@ -282,15 +283,16 @@ impl Reconciler {
     }
 
     fn take_over(&mut self, configuration: &Configuration) {
-        let Configuration { revision, packed, documents } = configuration;
-        if self.written.as_ref().is_some_and(|written| written.revision == *revision) {
+        let Configuration { revision, packed, documents, changed_by } = configuration;
+        if let Some(written) = self.written.as_mut().filter(|written| written.revision == *revision) {
+            written.changed_by = Some(Arc::clone(changed_by));
             return;
         }
         let bytes = packed.len();
         tracing::info!(revision, documents, bytes, "nodes have a new configuration");
         self.world.look(|seen| seen.figures.configuration_bytes = bytes);
         self.previous = Some(packed.as_slice().into());
-        self.written = Some(Written::now(revision.clone()));
+        self.written = Some(Written::now(revision.clone(), Some(Arc::clone(changed_by))));
     }
 
     /// Removes what older installations and earlier leaders left. Returns whether all of it is gone.

@@ -11,6 +11,7 @@ use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::{Map, Value, json};
 
 use super::world::Mark;
+use crate::changed_by::{self, ChangedBy};
 use crate::operator::layout::Workload;
 use crate::operator::limits::{MAX_SPEC_BYTES, TOO_LARGE};
 use crate::operator::names;
@@ -41,6 +42,9 @@ pub(crate) fn resource(object: DynamicObject) -> Value {
         kept["finalizers"] = json!(finalizers);
     }
     let mut trimmed = json!({ "apiVersion": api_version, "kind": kind, "metadata": kept });
+    if let Some(changed_by) = metadata.managed_fields.and_then(ChangedBy::of) {
+        trimmed[changed_by::KEPT] = changed_by.line().into();
+    }
     let mut data = match data {
         Value::Object(data) => data,
         _ => Map::new(),

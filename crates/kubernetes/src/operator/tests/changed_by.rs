@@ -1,0 +1,78 @@
+//! Who changed a pipeline: what nodes are told of it, and when.
+
+use super::*;
+use crate::changed_by::{ByPipeline, ChangedBy, KEPT, KEY, unpacked};
+use crate::operator::configuration::Configuration;
+use crate::operator::picture::Written;
+
+fn by(manager: &str) -> ChangedBy {
+    let (operation, time) = ("Apply".to_owned(), "2026-11-29T10:00:00Z".to_owned());
+    ChangedBy { manager: manager.to_owned(), operation, time }
+}
+
+impl Cluster {
+    /// A pipeline as somebody made it.
+    fn made_by(&mut self, manager: &str, generation: i64, endpoint: &str) -> &mut Self {
+        let spec = json!({ "output": otlp(endpoint) });
+        let mut pipeline = object(super::super::picture::kind_of(Signal::Traces), "shop", spec);
+        pipeline["metadata"]["generation"] = generation.into();
+        pipeline[KEPT] = by(manager).line().into();
+        self.object(Signal::Traces, pipeline)
+    }
+
+    /// Decides, writes what nodes get, and says who changed the pipeline as nodes are told.
+    fn told(&mut self) -> (String, Option<String>) {
+        let decision = self.settle();
+        let secret = manifest(&decision, "Secret", "telemetry-node").unwrap();
+        let data = BASE64_STANDARD.decode(secret["data"][KEY].as_str().unwrap()).unwrap();
+        let told = unpacked(&data).unwrap();
+        let Configuration { revision, changed_by, .. } = decision.configuration.unwrap();
+        assert_eq!(*changed_by, told);
+        self.picture.written =
+            Some(Written { revision: revision.clone(), since: self.now, changed_by: Some(changed_by) });
+        (revision, told.into_values().next().map(|by| by.manager))
+    }
+}
+
+#[test]
+fn whoever_owns_its_fields_later_has_not_changed_it() {
+    const BACKEND: &str = "http://backend.shop:4317";
+    let mut cluster = Cluster::new();
+    let (first, helm) = cluster.made_by("helm", 1, BACKEND).told();
+    assert_eq!(helm.as_deref(), Some("helm"));
+    let before = cluster.decide().apply;
+    cluster.made_by("argocd-controller", 1, BACKEND);
+    assert_eq!(cluster.decide().apply, before, "nothing is written");
+    assert_eq!(cluster.told(), (first.clone(), Some("helm".to_owned())));
+    let (second, argo) = cluster.made_by("argocd-controller", 2, "http://backend.shop:4318").told();
+    assert_eq!(argo.as_deref(), Some("argocd-controller"));
+    assert_ne!(second, first);
+    // It goes on as it was: that is not what the last hand made of it.
+    cluster.made_by("kubectl-edit", 3, "nonsense").trace("other");
+    let changed_by = cluster.decide().configuration.unwrap().changed_by;
+    assert_eq!(*changed_by, BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), by("argocd-controller"))]));
+}
+
+#[test]
+fn what_an_older_operator_wrote_is_told_once_without_another_revision() {
+    let mut cluster = Cluster::new();
+    let (revision, _) = cluster.made_by("helm", 1, "http://backend.shop:4317").told();
+    cluster.picture.written = Some(Written { revision: revision.clone(), since: cluster.now, changed_by: None });
+    cluster.made_by("kubectl-edit", 1, "http://backend.shop:4317");
+    assert_eq!(cluster.told(), (revision.clone(), Some("kubectl-edit".to_owned())));
+    cluster.made_by("helm", 1, "http://backend.shop:4317");
+    assert_eq!(cluster.told(), (revision, Some("kubectl-edit".to_owned())));
+}
+
+#[test]
+fn it_takes_no_room_that_documents_need() {
+    let names = (1..3000_u64).map(|number| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let all: ByPipeline = names.map(|name| (PipelineId::new(Signal::Logs, name), by("helm"))).collect();
+    let data = |documents: usize| {
+        let (revision, changed_by) = ("ab".to_owned(), Arc::new(all.clone()));
+        let configuration = Configuration { revision, packed: vec![0; documents], documents: 1, changed_by };
+        configuration.manifest("kyma-system", &json!({}), json!({}))["data"].clone()
+    };
+    assert!(data(100 << 10).get(KEY).is_some());
+    assert!(data(1000 << 10).get(KEY).is_none());
+}
