@@ -3,10 +3,11 @@
 mod files;
 mod loader;
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde_json::Value;
-use weir_plan::{ClusterFacts, ClusterObject, ClusterState, Plan};
+use weir_plan::{ClusterFacts, ClusterObject, ClusterState, PipelineId, Plan};
 
 use crate::diagnostic::{Diagnostic, Findings, Report, Severity, sorted};
 use crate::document;
@@ -37,6 +38,8 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
     /// What the next configuration must not change.
     pub log_outputs: LogOutputs,
+    /// The name of the source that each pipeline is in.
+    pub sources: BTreeMap<PipelineId, String>,
     /// The warning that there is nothing to run, if it is among the warnings.
     idle: Option<Diagnostic>,
 }

@@ -1,5 +1,6 @@
 //! What the operator tells the nodes: the Secret, and the copy of it on a node's disk.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
@@ -8,14 +9,17 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::Secret;
 use serde::{Deserialize, Serialize};
+use weir_plan::PipelineId;
 
+use crate::changed_by::{self, ByPipeline, ChangedBy};
 use crate::operator::configuration::{KEY, SETTINGS};
 use crate::operator::names::REVISION;
 
 /// What a configuration of files may have.
 const MAX_BYTES: u64 = weir_resources::MAX_BYTES;
 
-/// A configuration as the operator wrote it. Two that say the same are equal, whatever the API server calls them.
+/// A configuration as the operator wrote it. Two that say the same are equal, whatever the API server calls them, and whoever
+/// wrote what they say.
 #[derive(Clone)]
 pub struct Configuration {
     /// Which one; the operator asks for it.
@@ -26,6 +30,8 @@ pub struct Configuration {
     pub text: String,
     /// What is no document.
     pub settings: Settings,
+    /// Who changed pipelines, as far as the operator says.
+    pub changed_by: BTreeMap<PipelineId, ChangedBy>,
     packed: Vec<u8>,
 }
 
@@ -49,6 +55,9 @@ struct Stored {
     settings: Settings,
     /// In base64.
     packed: String,
+    /// As the Secret has it, in base64. Older versions have none.
+    #[serde(default)]
+    changed_by: Option<String>,
 }
 
 impl fmt::Debug for Configuration {
@@ -80,14 +89,16 @@ impl Configuration {
                 .map_err(|_| format!("the key {SETTINGS} of the Secret is not as the operator writes it"))?,
             None => Settings::default(),
         };
-        Self::new(revision, metadata.resource_version, settings, packed)
+        // What cannot be read of that is not known, and keeps nothing from running.
+        let changed_by = data.remove(changed_by::KEY).and_then(|packed| changed_by::unpacked(&packed.0));
+        Self::new((revision, metadata.resource_version), settings, packed, changed_by)
     }
 
     fn new(
-        revision: String,
-        resource_version: Option<String>,
+        (revision, resource_version): (String, Option<String>),
         settings: Settings,
         packed: Vec<u8>,
+        changed_by: Option<ByPipeline>,
     ) -> Result<Self, String> {
         let mut text = String::new();
         let read = GzDecoder::new(&*packed).take(MAX_BYTES + 1).read_to_string(&mut text);
@@ -95,14 +106,16 @@ impl Configuration {
         if text.len() as u64 > MAX_BYTES {
             return Err(format!("the key {KEY} has more than {MAX_BYTES} bytes of text"));
         }
-        Ok(Self { revision, resource_version, text, settings, packed })
+        let changed_by = changed_by.unwrap_or_default();
+        Ok(Self { revision, resource_version, text, settings, changed_by, packed })
     }
 
     /// The copy for the disk. It holds secrets.
     pub fn stored(&self) -> Vec<u8> {
         let (revision, resource_version) = (self.revision.clone(), self.resource_version.clone());
         let (settings, packed) = (self.settings.clone(), BASE64_STANDARD.encode(&self.packed));
-        let stored = Stored { revision, resource_version, settings, packed };
+        let changed_by = Some(BASE64_STANDARD.encode(changed_by::packed(&self.changed_by)));
+        let stored = Stored { revision, resource_version, settings, packed, changed_by };
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
@@ -114,24 +127,33 @@ impl Configuration {
         // The text of the error might show a part of it.
         let stored: Stored = serde_json::from_slice(bytes).map_err(|_| "it is no configuration".to_owned())?;
         let packed = BASE64_STANDARD.decode(stored.packed).map_err(|_| "it is no configuration".to_owned())?;
-        Self::new(stored.revision, stored.resource_version, stored.settings, packed)
+        let changed_by = stored.changed_by.and_then(|packed| BASE64_STANDARD.decode(packed).ok());
+        let changed_by = changed_by.and_then(|packed| changed_by::unpacked(&packed));
+        Self::new((stored.revision, stored.resource_version), stored.settings, packed, changed_by)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use k8s_openapi::ByteString;
     use serde_json::json;
+    use weir_plan::Signal;
 
     use super::*;
     use crate::operator::configuration::{self, Part};
 
+    fn changed_by() -> ByPipeline {
+        let [manager, operation, time] = ["helm", "Update", "2026-11-29T10:00:00Z"].map(str::to_owned);
+        BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), ChangedBy { manager, operation, time })])
+    }
+
     fn secret() -> Secret {
         let pipeline = json!({"apiVersion": "a/v1", "kind": "TracePipeline", "metadata": {"name": "shop"}});
         let part = Part { pipeline, secrets: Vec::new(), is_old: false }.into();
-        let (configuration, _) = configuration::Configuration::new(None, &[&part]);
+        let (mut configuration, _) = configuration::Configuration::new(None, &[&part]);
+        configuration.changed_by = Arc::new(changed_by());
         let settings = json!({"logLevel": "debug", "collectAgentLogs": true, "later": 1});
         serde_json::from_value(configuration.manifest("kyma-system", &settings, json!({}))).unwrap()
     }
@@ -142,7 +164,9 @@ mod tests {
         assert_eq!(read.revision.len(), 16);
         assert!(read.text.contains("TracePipeline"));
         assert_eq!(read.settings, Settings { log_level: Some("debug".to_owned()), collect_agent_logs: true });
-        assert_eq!(Configuration::of_stored(&read.stored()), Ok(read));
+        assert_eq!(read.changed_by, changed_by());
+        let kept = Configuration::of_stored(&read.stored()).unwrap();
+        assert_eq!((&kept, &kept.changed_by), (&read, &read.changed_by));
         assert!(Configuration::of_stored(b"{").is_err());
     }
 
@@ -161,6 +185,25 @@ mod tests {
         old.as_object_mut().unwrap().remove("resource_version").unwrap();
         let old = Configuration::of_stored(old.to_string().as_bytes()).unwrap();
         assert_eq!((&old, old.resource_version.as_deref()), (&of("7"), None), "a copy of an older version is read");
+    }
+
+    /// Operators and nodes of two versions are there together while a cluster is updated.
+    #[test]
+    fn whether_it_says_who_changed_pipelines_makes_no_difference() {
+        let with = |value: Option<&[u8]>| {
+            let mut secret = secret();
+            let data = secret.data.as_mut().unwrap();
+            data.remove(changed_by::KEY).unwrap();
+            data.extend(value.map(|value| (changed_by::KEY.to_owned(), ByteString(value.to_vec()))));
+            Configuration::of(secret).unwrap()
+        };
+        for other in [with(None), with(Some(b"hunter2"))] {
+            assert_eq!((&other, other.changed_by.len()), (&Configuration::of(secret()).unwrap(), 0));
+        }
+        let mut old: serde_json::Value = serde_json::from_slice(&with(None).stored()).unwrap();
+        old.as_object_mut().unwrap().remove("changed_by").unwrap();
+        let old = Configuration::of_stored(old.to_string().as_bytes()).unwrap();
+        assert_eq!((&old, old.changed_by.len()), (&with(None), 0), "a copy of an older version is read");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use flate2::read::GzDecoder;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
@@ -197,6 +198,18 @@ async fn secrets_are_followed(cluster: &Cluster, shop: &Value, first: &str) {
     let configuration = found(cluster, CONFIGURATION).await.unwrap();
     assert_eq!(configuration["metadata"]["labels"]["app.kubernetes.io/managed-by"], "telemetry-manager");
     assert_eq!(configuration["metadata"]["ownerReferences"][0]["kind"], "Telemetry");
+    // Its statuses, which the operator wrote since, are not what changed it.
+    let object = found(cluster, &path(shop)).await.unwrap();
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let writer = entries.iter().find(|entry| entry["fieldsV1"]["f:spec"].is_object()).unwrap();
+    let expected = json!({ "manager": writer["manager"], "operation": "Update", "time": writer["time"] });
+    assert_eq!(changed_by(&configuration)["traces/shop"], expected, "{object}");
+}
+
+/// Who changed pipelines, as nodes are told.
+fn changed_by(secret: &Value) -> Value {
+    let packed = BASE64_STANDARD.decode(secret["data"]["changed-by.json.gz"].as_str().unwrap()).unwrap();
+    serde_json::from_reader(GzDecoder::new(&*packed)).unwrap()
 }
 
 async fn what_is_left_is_taken_over_or_removed(cluster: &Cluster) {

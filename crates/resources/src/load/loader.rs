@@ -63,6 +63,8 @@ impl<'a> Loader<'a> {
         let idle = nothing.then(|| self.idle(sources));
         self.findings.extend(idle.clone());
         let log_outputs = self.log_outputs();
+        let source = |pipeline: &Pipeline| (pipeline.id(), pipeline.metadata.name.place.file.to_string());
+        let sources = self.pipelines.iter().map(source).collect();
         let (cluster, mut objects) = self.objects.compile();
         if pipelines.iter().all(|pipeline| pipeline.input.runtime.is_none()) {
             objects = Vec::new();
@@ -73,7 +75,7 @@ impl<'a> Loader<'a> {
         let telemetry::Enrichments { cluster_name, pod_labels } = enrichments;
         let cluster_name = cluster_name.or_else(|| self.options.api_server.clone());
         let plan = Plan { pipelines, enrichment: Enrichment { service, cluster_name, pod_labels }, intervals };
-        Loaded { plan, cluster, state, warnings: Vec::new(), log_outputs, idle }
+        Loaded { plan, cluster, state, warnings: Vec::new(), log_outputs, sources, idle }
     }
 
     /// What objects of a cluster say.

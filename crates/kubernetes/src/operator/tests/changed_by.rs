@@ -1,9 +1,12 @@
 //! Who changed a pipeline: what nodes are told of it, and when.
 
+use kube::api::DynamicObject;
+
 use super::*;
 use crate::changed_by::{ByPipeline, ChangedBy, KEPT, KEY, unpacked};
 use crate::operator::configuration::Configuration;
 use crate::operator::picture::Written;
+use crate::operator::shell::trim;
 
 fn by(manager: &str) -> ChangedBy {
     let (operation, time) = ("Apply".to_owned(), "2026-11-29T10:00:00Z".to_owned());
@@ -32,6 +35,17 @@ impl Cluster {
             Some(Written { revision: revision.clone(), since: self.now, changed_by: Some(changed_by) });
         (revision, told.into_values().next().map(|by| by.manager))
     }
+}
+
+#[test]
+fn one_small_line_is_kept_of_what_managers_own() {
+    let mut pipeline = object(super::super::picture::kind_of(Signal::Traces), "shop", json!({}));
+    pipeline["metadata"]["managedFields"] = json!([{
+        "manager": "helm", "operation": "Apply", "time": "2026-11-29T10:00:00Z", "fieldsV1": { "f:spec": { "f:output": {} } },
+    }]);
+    let kept = trim::resource(serde_json::from_value::<DynamicObject>(pipeline).unwrap());
+    assert_eq!(ChangedBy::kept(&kept), Some(by("helm")));
+    assert!(!kept.to_string().contains("managedFields"), "{kept}");
 }
 
 #[test]
