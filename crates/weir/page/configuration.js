@@ -115,6 +115,16 @@ function difference(before, after) {
 const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...more });
 const list = (all, kind) => element("ul", { class: `plain ${kind || ""}` }, ...all.map((line) => element("li", {}, line)));
 
+// Who changed a pipeline: a manager of the fields of its object, or the file that it is in. Nothing if that is not known.
+const hand = (by) => (by ? [by.manager ? `${by.manager} (${by.operation})` : by.file, by.at ? day(by.at) : ""].filter(Boolean).join(" ") : "");
+
+// Those who changed pipelines, each with the names of these.
+export function hands(changedBy) {
+  const all = new Map();
+  for (const [pipeline, by] of Object.entries(changedBy)) all.set(hand(by), [...(all.get(hand(by)) || []), pipeline]);
+  return [...all].map(([who, pipelines]) => `${who}: ${pipelines.join(", ")}`);
+}
+
 const certificate = ({ certificate_ends_at: ends }) => (ends ? [`client certificate ends ${day(ends)}`] : []);
 
 const IN_USE = [
@@ -125,6 +135,7 @@ const IN_USE = [
     cell: (row) => list(row.rules.map((rule) => element("span", {}, element("span", { class: "faint" }, `${rule.field} `), element("code", {}, rule.text)))),
   }),
   text("Backend", (row) => [row.backend, ...row.settings].join(" "), { words: true, cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")] }),
+  text("Changed by", (row) => hand(row.changed_by), { words: true }),
 ];
 
 const names = (head, way) => text(head, (row) => listed(row[way], row.left_out[way]), { words: true });
@@ -145,6 +156,7 @@ const PAST = [
   names("Added", "added"),
   names("Changed", "changed"),
   names("Removed", "removed"),
+  text("Changed by", (row) => hands(row.changed_by).join(" "), { words: true, cell: (row) => list(hands(row.changed_by)) }),
   text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
   { head: "Compare", of: () => "", cell: (row) => (row.is_kept && older(keyOf(row)) ? button("With the one before", "compare") : "") },
 ];

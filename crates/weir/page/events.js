@@ -1,7 +1,7 @@
 // What happened: what the self monitor said of pipelines, and what became of configurations.
 
 import { ask, askIfThere } from "./ask.js";
-import { BROUGHT } from "./configuration.js";
+import { BROUGHT, hands } from "./configuration.js";
 import { day, listed } from "./dom.js";
 import { troubleKind } from "./state.js";
 
@@ -28,14 +28,14 @@ function ofFlow({ at, pipeline, before, state, message }) {
 
 const WHAT = { started: "started with a configuration", changed: "took up another configuration", refused: "refused a configuration" };
 
-function ofConfiguration({ number, at, what, by, error, left_out: leftOut, ...lists }) {
+function ofConfiguration({ number, at, what, by, error, changed_by: changedBy, left_out: leftOut, ...lists }) {
   const ways = ["added", "changed", "removed"].filter((way) => lists[way].length);
   const names = ways.flatMap((way) => lists[way]);
   // Of a long list the end is not known. One that was refused would have been for any of them.
   const isOpen = what === "refused" || ways.some((way) => leftOut[way]);
   return {
     key: `${number} ${at}`, at, about: "this process", what: `${WHAT[what] || what} (${BROUGHT[by] || by})`, kind: what === "refused" ? "warn" : null,
-    said: error || ways.map((way) => `${way} ${listed(lists[way], leftOut[way])}`).join("; ") || "nothing is different", concerns: (name) => isOpen || names.includes(name),
+    said: error || [...ways.map((way) => `${way} ${listed(lists[way], leftOut[way])}`), ...hands(changedBy)].join("; ") || "nothing is different", concerns: (name) => isOpen || names.includes(name),
   };
 }
 

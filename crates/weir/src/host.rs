@@ -13,6 +13,7 @@ use weir_plan::Plan;
 use weir_resources::{Loaded, LogOutputs, Report};
 use weir_sources::runtime::Speaks;
 
+use crate::changed_by::{self, ByPipeline};
 use crate::cli::ProcessArgs;
 use crate::configuration;
 use crate::data_dir::{self, DataDir};
@@ -104,6 +105,9 @@ pub(crate) trait Host {
     /// What was told last is what runs now.
     fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet);
 
+    /// Who changed the pipelines of what was told last.
+    fn changed_by(&self) -> ByPipeline;
+
     /// The gateway has ended, and leaves the data directory after this.
     async fn end(self)
     where
@@ -132,23 +136,35 @@ pub(crate) struct Files {
     paths: Vec<PathBuf>,
     strict: bool,
     watch: Watch,
-    loading: Reading<(Trigger, Result<Loaded, Report>)>,
+    loading: Reading<(Trigger, Result<Read, Report>)>,
     /// What the next configuration must not change.
     running: LogOutputs,
+    changed_by: ByPipeline,
 }
+
+/// What files say, and who changed what is in them.
+type Read = (Loaded, ByPipeline);
 
 impl Files {
     /// Watches from now on.
     pub(crate) fn new(paths: Vec<PathBuf>, strict: bool) -> anyhow::Result<Self> {
         let watch = Watch::new(paths.clone())?;
-        Ok(Self { paths, strict, watch, loading: Reading::default(), running: LogOutputs::default() })
+        let (loading, running, changed_by) = (Reading::default(), LogOutputs::default(), ByPipeline::default());
+        Ok(Self { paths, strict, watch, loading, running, changed_by })
     }
+}
+
+/// Blocks, as `configuration::for_gateway` does.
+fn read(paths: &[PathBuf], strict: bool, running: &LogOutputs) -> Result<Read, Report> {
+    let loaded = configuration::for_gateway(paths, strict, running)?;
+    let changed_by = changed_by::of_files(&loaded);
+    Ok((loaded, changed_by))
 }
 
 impl Host for Files {
     async fn first(&mut self) -> anyhow::Result<(Trigger, Loaded)> {
-        let loaded = configuration::for_gateway(&self.paths, self.strict, &LogOutputs::default());
-        let loaded = loaded.map_err(|report| {
+        let read = read(&self.paths, self.strict, &LogOutputs::default());
+        let (loaded, changed_by) = read.map_err(|report| {
             findings::log(&report.diagnostics);
             // Not even with those pipelines that are right: data for the others would be acknowledged and not kept.
             anyhow!(
@@ -156,6 +172,7 @@ impl Host for Files {
                  wrong; `weir check` shows the findings in their lines"
             )
         })?;
+        self.changed_by = changed_by;
         Ok((Trigger::Start, loaded))
     }
 
@@ -164,16 +181,26 @@ impl Host for Files {
             tokio::select! {
                 trigger = self.watch.changed(), if self.loading.is_idle() => {
                     let (paths, strict, running) = (self.paths.clone(), self.strict, self.running.clone());
-                    let read = move || (trigger, configuration::for_gateway(&paths, strict, &running));
+                    let read = move || (trigger, read(&paths, strict, &running));
                     self.loading.begin("the configuration", read);
                 }
-                (trigger, loaded) = self.loading.done() => return News::Configuration(trigger, Box::new(loaded)),
+                (trigger, read) = self.loading.done() => {
+                    let loaded = read.map(|(loaded, changed_by)| {
+                        self.changed_by = changed_by;
+                        loaded
+                    });
+                    return News::Configuration(trigger, Box::new(loaded));
+                }
             }
         }
     }
 
     fn runs(&mut self, _: &Plan, log_outputs: LogOutputs, _: &Inlet) {
         self.running = log_outputs;
+    }
+
+    fn changed_by(&self) -> ByPipeline {
+        self.changed_by.clone()
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod admin;
 mod allocator;
+mod changed_by;
 mod check;
 mod cli;
 mod configuration;

@@ -24,6 +24,7 @@ use weir_resources::{Loaded, LogOutputs, Report, Source};
 use weir_sources::runtime::Speaks;
 use weir_sources::tail::Checkpoints;
 
+use crate::changed_by::{self, ByPipeline};
 use crate::cli::{LogLevel, ProcessArgs, Role};
 use crate::configuration::options;
 use crate::data_dir;
@@ -281,6 +282,10 @@ impl Host for ClusterNode {
         if self.reporter.is_none() {
             self.reporter = Some(tokio::spawn(report::again_and_again(self.node.figures(), inlet.clone())));
         }
+    }
+
+    fn changed_by(&self) -> ByPipeline {
+        self.told.as_deref().map(changed_by::told).unwrap_or_default()
     }
 
     fn reads_own(&self) -> bool {

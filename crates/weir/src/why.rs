@@ -37,7 +37,8 @@ what came in, and the difference is said. The way of an item can be told while i
 samples of what was refused for good or given up, are looked through before.
 
 Of the last 50 configurations since its start, a process says when each came and by what: start, sighup, files_changed, daily,
-secret or saved; which pipelines it added, changed or removed; and why it was refused.";
+secret or saved; which pipelines it added, changed or removed; who changed these last, which is the newest manager of the fields
+of an object or the file that they are in; and why it was refused.";
 
 /// Where samples of what was lost are, and how it was.
 const LOST: [(&str, &str); 2] =

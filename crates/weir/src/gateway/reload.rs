@@ -54,7 +54,7 @@ impl<H: Host> Gateway<H> {
                 let Loaded { plan, log_outputs, .. } = loaded;
                 match self.take_up(plan, facts).await {
                     Ok(changes) => {
-                        self.configurations.changed(&self.plan, &changes, trigger);
+                        self.configurations.changed(&self.plan, self.host.changed_by(), &changes, trigger);
                         let Changes { added, changed, removed, .. } = changes;
                         self.host.runs(&self.plan, log_outputs, &self.engine.inlet());
                         let names =

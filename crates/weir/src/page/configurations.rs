@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::{Changes, Text, unix_nanos};
 use weir_legible::{Names, rfc3339_millis, rfc3339_seconds};
@@ -15,6 +15,7 @@ use weir_plan::{
 };
 
 use super::json::{Refusal, show};
+use crate::changed_by::{ByPipeline, ChangedBy};
 use crate::host::{Trigger, Version};
 use crate::tables::{bytes, time};
 
@@ -23,7 +24,8 @@ const PATH: &str = "/api/configuration/";
 
 /// Configurations that are remembered.
 const KEPT: usize = 50;
-/// Names of pipelines, and characters of an error and of the name of a version, that are kept of each.
+/// Names of pipelines (and who changed each), and characters of an error and of the name of a version, that are kept of
+/// each.
 const MOST_NAMES: usize = 100;
 const MOST_ERROR: usize = 4000;
 const MOST_VERSION: usize = 64;
@@ -40,6 +42,7 @@ pub(crate) struct Configurations(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     pipelines: Vec<Pipeline>,
+    changed_by: ByPipeline,
     /// The newest first.
     history: VecDeque<Event>,
     /// The number of the newest.
@@ -58,6 +61,8 @@ struct Event {
     added: Names,
     changed: Names,
     removed: Names,
+    /// Who changed those that are new or not as before, by their names.
+    changed_by: Vec<(String, Arc<ChangedBy>)>,
     error: Option<String>,
     /// The pipelines that it has, as they are shown: no secret is kept for longer than it is used.
     text: Option<String>,
@@ -80,16 +85,18 @@ impl Event {
 
 impl Configurations {
     /// The process begins with this one.
-    pub(crate) fn started(&self, plan: &Plan, trigger: &Trigger) {
-        let added = names(plan.pipelines.iter().map(|pipeline| &pipeline.id));
-        self.takes(plan, Event { what: "started", added, ..Event::by(trigger) });
+    pub(crate) fn started(&self, plan: &Plan, by: ByPipeline, trigger: &Trigger) {
+        let ids = plan.pipelines.iter().map(|pipeline| &pipeline.id);
+        let (added, changed_by) = (names(ids.clone()), hands(ids, &by));
+        self.takes(plan, by, Event { what: "started", added, changed_by, ..Event::by(trigger) });
     }
 
     /// Another one took its place.
-    pub(crate) fn changed(&self, plan: &Plan, changes: &Changes, trigger: &Trigger) {
+    pub(crate) fn changed(&self, plan: &Plan, by: ByPipeline, changes: &Changes, trigger: &Trigger) {
         let Changes { added, changed, removed, .. } = changes;
+        let changed_by = hands(added, &by).into_iter().chain(hands(changed, &by)).collect();
         let (added, changed, removed) = (names(added), names(changed), names(removed));
-        self.takes(plan, Event { what: "changed", added, changed, removed, ..Event::by(trigger) });
+        self.takes(plan, by, Event { what: "changed", added, changed, removed, changed_by, ..Event::by(trigger) });
     }
 
     /// Another one was there and is not used.
@@ -126,9 +133,12 @@ impl Configurations {
         texts.collect()
     }
 
-    fn takes(&self, plan: &Plan, event: Event) {
-        let text = plan.pipelines.iter().map(pipeline).collect::<Value>().to_string();
-        self.lock().pipelines.clone_from(&plan.pipelines);
+    fn takes(&self, plan: &Plan, by: ByPipeline, event: Event) {
+        let text = plan.pipelines.iter().map(|of| pipeline(of, &by)).collect::<Value>().to_string();
+        let mut state = self.lock();
+        state.pipelines.clone_from(&plan.pipelines);
+        state.changed_by = by;
+        drop(state);
         self.remember(Event { text: Some(text), ..event });
     }
 
@@ -149,7 +159,7 @@ impl Configurations {
 
     fn all(&self, body: &mut Text) -> Option<Shown> {
         let state = self.lock();
-        let pipelines: Vec<_> = state.pipelines.iter().map(pipeline).collect();
+        let pipelines: Vec<_> = state.pipelines.iter().map(|of| pipeline(of, &state.changed_by)).collect();
         let history: Vec<_> = state.history.iter().map(event).collect();
         show(body, &json!({"pipelines": pipelines, "history": history}))
     }
@@ -184,18 +194,25 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Names {
     Names::first(MOST_NAMES, ids)
 }
 
+/// Who changed these, as far as their names are kept and it is known.
+fn hands<'a>(ids: impl IntoIterator<Item = &'a PipelineId>, by: &ByPipeline) -> Vec<(String, Arc<ChangedBy>)> {
+    let known = |id: &PipelineId| Some((id.to_string(), Arc::clone(by.get(id)?)));
+    ids.into_iter().take(MOST_NAMES).filter_map(known).collect()
+}
+
 fn event(of: &Event) -> Value {
-    let Event { number, unix_ms, what, by, version, added, changed, removed, error, text } = of;
+    let Event { number, unix_ms, what, by, version, added, changed, removed, changed_by, error, text } = of;
     let Version { revision, resource_version } = version;
+    let changed_by: Map<_, _> = changed_by.iter().map(|(name, by)| (name.clone(), by.value())).collect();
     json!({
         "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": by, "revision": revision,
         "resource_version": resource_version, "added": added.named, "changed": changed.named, "removed": removed.named,
-        "left_out": {"added": added.more, "changed": changed.more, "removed": removed.more}, "error": error,
-        "is_kept": text.is_some(),
+        "left_out": {"added": added.more, "changed": changed.more, "removed": removed.more}, "changed_by": changed_by,
+        "error": error, "is_kept": text.is_some(),
     })
 }
 
-fn pipeline(of: &Pipeline) -> Value {
+fn pipeline(of: &Pipeline, by: &ByPipeline) -> Value {
     let output = &of.output;
     let scheme = match (output.protocol, output.tls.is_some()) {
         (Protocol::Grpc, false) => "grpc",
@@ -210,10 +227,11 @@ fn pipeline(of: &Pipeline) -> Value {
         output.destination()
     };
     let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
+    let changed_by = by.get(&of.id).map(|by| by.value());
     let ends = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
-        "settings": settings(of), "certificate_ends_at": ends.map(rfc3339_seconds),
+        "settings": settings(of), "changed_by": changed_by, "certificate_ends_at": ends.map(rfc3339_seconds),
     })
 }
 

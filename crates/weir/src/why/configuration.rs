@@ -1,5 +1,6 @@
 //! `weir why --configuration`: what became of the last configurations, and what brought each of them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
         writeln!(out, "  no pipeline differs")?;
     }
     differs.try_for_each(|(field, names)| writeln!(out, "  {field} {names}"))?;
+    hands(&of["changed_by"]).iter().try_for_each(|(hand, names)| writeln!(out, "  {hand}: {}", names.join(", ")))?;
     let mut error = of["error"].as_str().unwrap_or_default().lines();
     error.try_for_each(|line| writeln!(out, "  {}", legible(line)))
 }
@@ -49,6 +51,21 @@ fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
 fn names(of: &Value, left_out: &Value) -> String {
     let named = of.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     legible(&Names { named, more: number(left_out) }.to_string())
+}
+
+/// Who changed which pipelines. Processes of older versions do not say.
+fn hands(changed_by: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut hands: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (pipeline, by) in changed_by.as_object().into_iter().flatten() {
+        let [manager, operation, file, at] =
+            ["manager", "operation", "file", "at"].map(|field| legible(by[field].as_str().unwrap_or("-")));
+        let hand = match by["file"].is_string() {
+            true => format!("file {file} of {at}"),
+            false => format!("by {manager} ({operation}) at {at}"),
+        };
+        hands.entry(hand).or_default().push(legible(pipeline));
+    }
+    hands
 }
 
 /// Which state of the operator's Secret it was, as far as that is known.
@@ -76,11 +93,18 @@ mod tests {
         (secret["revision"], secret["resource_version"]) = (json!("7"), json!("1234"));
         secret["removed"] = json!(["logs/c"]);
         secret["left_out"] = json!({"added": 0, "changed": 3, "removed": 0});
+        let helm = json!({"manager": "helm", "operation": "Apply", "at": "2026-11-29T09:59:58Z"});
+        secret["changed_by"] = json!({"traces/a": helm, "logs/b": helm});
         let refused = event(5, "refused", "files_changed", json!([]), json!("a.yaml: two\u{1b} mistakes\nb.yaml: one"));
         let same = event(4, "changed", "sighup", json!([]), Value::Null);
+        let mut edited = event(6, "changed", "files_changed", json!(["logs/b"]), Value::Null);
+        edited["changed_by"] = json!({"logs/b": {"file": "b\u{1b}.yaml", "at": "2026-11-29T09:59:59Z"}});
         let mut out = Vec::new();
-        text(&mut out, &[refused, same, secret]).unwrap();
+        text(&mut out, &[edited, refused, same, secret]).unwrap();
         let expected = "\
+6: changed at 2026-11-29T10:00:00.000Z, by files_changed
+  changed logs/b
+  file b .yaml of 2026-11-29T09:59:59Z: logs/b
 5: refused at 2026-11-29T10:00:00.000Z, by files_changed
   a.yaml: two  mistakes
   b.yaml: one
@@ -89,6 +113,7 @@ mod tests {
 3: changed at 2026-11-29T10:00:00.000Z, by secret (revision 7, resourceVersion 1234)
   changed traces/a, logs/b and 3 more
   removed logs/c
+  by helm (Apply) at 2026-11-29T09:59:58Z: logs/b, traces/a
 What was before number 3 is not remembered.
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

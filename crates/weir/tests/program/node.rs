@@ -71,16 +71,20 @@ impl Cluster {
 
     /// What the operator tells nodes.
     async fn tell(&self, revision: &str, documents: &str, settings: &Value) {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-        packed.write_all(documents.as_bytes()).unwrap();
+        let data = json!({
+            "configuration.json.gz": packed(documents),
+            "settings.json": BASE64_STANDARD.encode(settings.to_string()),
+        });
+        self.tell_data(revision, &data).await;
+    }
+
+    /// The same with all keys of the Secret, of which others stay.
+    async fn tell_data(&self, revision: &str, data: &Value) {
         let secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": "telemetry-node", "annotations": {"weir.dev/revision": revision}},
-            "data": {
-                "configuration.json.gz": BASE64_STANDARD.encode(packed.finish().unwrap()),
-                "settings.json": BASE64_STANDARD.encode(settings.to_string()),
-            },
+            "data": data,
         });
         let all = format!("/api/v1/namespaces/{NAMESPACE}/secrets");
         let one = format!("{all}/telemetry-node");
@@ -110,6 +114,13 @@ impl Cluster {
     fn node(&self, uid: &str, arguments: &[&str]) -> Command {
         node(&self.0.kubeconfig, uid, arguments)
     }
+}
+
+/// A value of the Secret.
+fn packed(text: &str) -> String {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text.as_bytes()).unwrap();
+    BASE64_STANDARD.encode(packed.finish().unwrap())
 }
 
 /// `weir node` as the pod with this uid.

@@ -452,6 +452,9 @@ async fn who_sends_most_and_what_runs() {
         .await;
     let (_, page) = get(port, "/api/configuration").await;
     assert_eq!((&page["history"][0]["changed"], &page["pipelines"][0]["rules"]), (&json!(["traces/shop"]), &json!([])));
+    let file = &page["pipelines"][0]["changed_by"];
+    assert!(file["file"].as_str().unwrap().ends_with(".yaml") && file["at"].as_str().unwrap().ends_with('Z'), "{file}");
+    assert_eq!(page["history"][0]["changed_by"], json!({"traces/shop": file}));
     let kept: Vec<_> = page["history"].as_array().unwrap().iter().map(|of| of["is_kept"].as_bool().unwrap()).collect();
     assert_eq!((kept.first(), kept.iter().filter(|is| **is).count()), (Some(&true), 2), "the refused one is none");
     let at = |event: &Value| format!("/api/configuration/{}", event["number"]);
@@ -473,7 +476,11 @@ async fn who_sends_most_and_what_runs() {
     assert_eq!(newest["left_out"], json!({"added": 0, "changed": 0, "removed": 0}));
     let (code, lines, _) = told(port, &["why", "--configuration"]).await;
     assert!(code == Some(0) && lines.contains(", by sighup\n  no pipeline differs\n3: changed at "), "{lines}");
-    assert!(lines.contains("\n  changed traces/shop\n2: refused at ") && lines.contains(", by start\n"), "{lines}");
+    assert!(
+        lines.contains("\n  changed traces/shop\n  file ") && lines.contains(": traces/shop\n2: refused at "),
+        "{lines}"
+    );
+    assert!(lines.contains(", by start\n"), "{lines}");
     let (_, history, _) = told(port, &["why", "--configuration", "--format", "json"]).await;
     let history: Value = serde_json::from_str(&history).unwrap();
     assert_eq!((history[0]["number"].as_u64(), &history[3]["added"]), (Some(4), &json!(["traces/shop"])), "{history}");

@@ -1,4 +1,4 @@
-//! What a node says of the configurations that it has had: by what each of them came.
+//! What a node says of the configurations that it has had: by what each of them came, and who changed its pipelines.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -8,14 +8,18 @@ use weir_testkit::signals::document;
 use weir_testkit::sink::closed_port;
 use weir_testkit::{eventually, http};
 
-use super::{cluster, node, runs, start, unreachable};
+use super::{cluster, node, packed, runs, start, unreachable};
 use crate::process::Weir;
+
+async fn configuration(weir: &Weir) -> Value {
+    let admin = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
+    serde_json::from_str(&http::get(admin, "/api/configuration").await.text()).unwrap()
+}
 
 /// What became of the newest configuration, what brought it, and which state of the Secret it is: the operator's name and
 /// the API server's.
 async fn newest(weir: &Weir) -> [String; 4] {
-    let admin = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
-    let page: Value = serde_json::from_str(&http::get(admin, "/api/configuration").await.text()).unwrap();
+    let page = configuration(weir).await;
     let newest = &page["history"][0];
     ["what", "by", "revision", "resource_version"].map(|field| newest[field].as_str().unwrap_or_default().to_owned())
 }
@@ -42,4 +46,52 @@ async fn the_history_says_which_secret_brought_a_configuration_or_that_it_was_on
     drop(cluster);
     let weir = start(node(&unreachable(&nobody).await, "a", &arguments)).await;
     assert_eq!(newest(&weir).await, ["started", "saved", "one", &*first]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_changed_a_pipeline_is_told_and_nothing_is_taken_up_for_that_alone() {
+    let Some(cluster) = cluster().await else { return };
+    let (backend, dir, nobody) = (closed_port().await, DataDir::new(), TempDir::new().unwrap());
+    let traces = document(Signal::Traces, "traces", backend, "");
+    let both = traces.clone() + &document(Signal::Logs, "logs", backend, "  input: {runtime: {enabled: false}}\n");
+    let by = |manager: &str| json!({"manager": manager, "operation": "Update", "time": "2026-11-29T10:00:00Z"});
+    let shown = |manager: &str| json!({"manager": manager, "operation": "Update", "at": "2026-11-29T10:00:00Z"});
+    let data = |documents: &str, changed_by: &str| {
+        let (documents, changed_by) = (packed(documents), packed(changed_by));
+        json!({"configuration.json.gz": documents, "changed-by.json.gz": changed_by})
+    };
+    // An operator of an older version does not say who it was.
+    cluster.tell("one", &traces, &json!({})).await;
+    let arguments = ["--data-dir", dir.arg()];
+    let weir = start(cluster.node("a", &arguments)).await;
+    runs(&weir, "one").await;
+    let page = configuration(&weir).await;
+    assert_eq!((&page["pipelines"][0]["changed_by"], &page["history"][0]["changed_by"]), (&Value::Null, &json!({})));
+    // The same with it is the same: the next one is the second.
+    cluster.tell_data("one", &data(&traces, &json!({"traces/traces": by("kubectl-edit")}).to_string())).await;
+    let apply = "kubectl-client-side-apply";
+    let hands = json!({"traces/traces": by("helm"), "logs/logs": by(apply), "events/later": by(apply)}).to_string();
+    cluster.tell_data("two", &data(&both, &hands)).await;
+    runs(&weir, "two").await;
+    let page = configuration(&weir).await;
+    let of = |page: &Value| [0_usize, 1].map(|number| page["pipelines"][number]["changed_by"].clone());
+    assert_eq!(of(&page), [shown("helm"), shown(apply)]);
+    let newest = &page["history"][0];
+    assert_eq!((newest["number"].as_u64(), &newest["added"]), (Some(2), &json!(["logs/logs"])), "{page}");
+    assert_eq!(newest["changed_by"], json!({"logs/logs": shown(apply)}), "of what is new");
+    // What nobody understands keeps nothing from running.
+    cluster.tell_data("three", &data(&traces, "hunter2")).await;
+    runs(&weir, "three").await;
+    assert_eq!(of(&configuration(&weir).await), [Value::Null, Value::Null]);
+    cluster.tell_data("two", &data(&both, &hands)).await;
+    runs(&weir, "two").await;
+    eventually("it is kept", async || {
+        let kept = std::fs::read_to_string(dir.path().join("state/configuration"));
+        kept.is_ok_and(|kept| kept.contains("\"two\""))
+    })
+    .await;
+    weir.kill().await;
+    drop(cluster);
+    let weir = start(node(&unreachable(&nobody).await, "a", &arguments)).await;
+    assert_eq!(of(&configuration(&weir).await), [shown("helm"), shown(apply)]);
 }

@@ -1,0 +1,63 @@
+//! Who changed a pipeline last, as far as a process knows it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Value, json};
+use weir_kubernetes::node;
+use weir_legible::rfc3339_seconds;
+use weir_plan::PipelineId;
+use weir_resources::Loaded;
+
+/// See the module.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ChangedBy {
+    /// Who wrote its object on a cluster.
+    Manager(node::ChangedBy),
+    /// The file that it is in, as the command line has it.
+    File {
+        path: String,
+        /// When the file was changed last, in seconds since the Unix epoch; `None` if it does not say.
+        unix_seconds: Option<u64>,
+    },
+}
+
+/// Of pipelines of which it is known.
+pub(crate) type ByPipeline = HashMap<PipelineId, Arc<ChangedBy>>;
+
+impl ChangedBy {
+    /// As pages have it.
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Manager(node::ChangedBy { manager, operation, time }) => {
+                json!({"manager": manager, "operation": operation, "at": time})
+            }
+            Self::File { path, unix_seconds } => json!({"file": path, "at": unix_seconds.map(rfc3339_seconds)}),
+        }
+    }
+
+    fn file(path: &str) -> Self {
+        // The standard input has no file.
+        let modified = if path == "-" { None } else { fs::metadata(path).and_then(|found| found.modified()).ok() };
+        let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+        Self::File { path: path.to_owned(), unix_seconds: since.map(|since| since.as_secs()) }
+    }
+}
+
+/// What the operator says.
+pub(crate) fn told(configuration: &node::Configuration) -> ByPipeline {
+    let manager = |by: &node::ChangedBy| Arc::new(ChangedBy::Manager(by.clone()));
+    configuration.changed_by.iter().map(|(id, by)| (id.clone(), manager(by))).collect()
+}
+
+/// What the files say that were read a moment ago. Blocks.
+pub(crate) fn of_files(loaded: &Loaded) -> ByPipeline {
+    let (mut files, mut all) = (HashMap::<&str, _>::new(), ByPipeline::new());
+    for (id, path) in &loaded.sources {
+        let by = files.entry(path).or_insert_with(|| Arc::new(ChangedBy::file(path)));
+        all.insert(id.clone(), Arc::clone(by));
+    }
+    all
+}
