@@ -120,6 +120,9 @@ def test_the_admin_port_of_a_node_is_there_by_way_of_kubectl(cluster: Cluster) -
     pod = next(it for it in cluster.get("pods", *_GATEWAYS)["items"] if "deletionTimestamp" not in it["metadata"])
     with cluster.forwarded(pod["metadata"]["name"], _ADMIN_PORT, NAMESPACE) as admin:
         assert "<!doctype html>" in (page(admin, "/") or "")
+        configured = json.loads(page(admin, "/api/configuration") or "{}")["pipelines"]
+        changed_by = {it["pipeline"]: it["changed_by"] for it in configured}
+        assert changed_by["traces/short"]["manager"] == "kubectl-client-side-apply", changed_by
         tap = _post(admin, "/api/taps", {"pipeline": "traces/short", "where": 'span.name == "tapped"'})["tap"]
         client.push(f"{pod['status']['podIP']}:4317", "traces", {"service.name": "shop"}, {"name": "tapped"})
         shown = lambda: json.loads(page(admin, f"/api/taps/{tap}") or "{}").get("items")

@@ -307,6 +307,9 @@ def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pic
     lines = [page.text(f"#configuration-changes {kind}").strip() for kind in ("del", "ins")]
     rule = "traces/shop  filter[0].conditions[0]"
     assert lines == [f"- {rule}: {FILTER}", f'+ {rule}: span.name == "GET /cart"']
+    file = str(scene.weir.manifest)
+    for row in ("traces/shop", "2 "):
+        assert file in page.text(f"#configuration tr[data-key^='{row}']"), "who changed it"
     page.picture(pictures / "configuration.png")
     page.choose("#configuration-before", page.one("#configuration-after").get_attribute("value"))
     page.wait_text("#configuration-changes", "Nothing that is shown of them differs")
