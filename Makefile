@@ -59,7 +59,7 @@ test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector, and pa
 	$(CARGO) test --workspace --test differential -- --nocapture
 
 .PHONY: cluster-up
-cluster-up: ## A Kubernetes cluster of one node on this machine; needs Go and root (the first time takes up to ten minutes)
+cluster-up: ## A Kubernetes cluster of one node on this machine; needs Go and root (the first time takes about 14 minutes on two busy cores)
 	tests/cluster/build.sh
 	tests/cluster/cluster.sh up
 
