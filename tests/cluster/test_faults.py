@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from backend import Backend
+from backend import Backend, matches
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, Installation
 from scenarios import GROUP, NOBODY
@@ -14,6 +14,8 @@ from scenarios import GROUP, NOBODY
 _KILLS = 50
 _LINES_PER_SECOND = 200
 _LOAD_S = 20
+# What a pipeline does that has changed.
+_MARK = [{"statements": ['set(log.attributes["after"], "restart")']}]
 _OPERATORS = "app.kubernetes.io/name=telemetry-manager"
 _GATEWAY = "daemonset/telemetry-otlp-gateway"
 
@@ -63,18 +65,26 @@ class Scene:
         self.cluster.apply(pod)
 
     def wait_for(self, pipeline: str, kind: str, reason: str) -> None:
+        """Of the pipeline as it is now: what was said of an earlier version of it does not count."""
+
         def holds() -> bool:
-            conditions = (self.cluster.find(pipeline) or {}).get("status", {}).get("conditions", [])
-            return any(it["type"] == kind and it["reason"] == reason for it in conditions)
+            found = self.cluster.find(pipeline) or {"metadata": {}}
+            wanted, now = (kind, reason), found["metadata"].get("generation")
+            conditions = found.get("status", {}).get("conditions", [])
+            return any((it["type"], it["reason"]) == wanted and it.get("observedGeneration") == now for it in conditions)
 
         wait_until(holds, f"{pipeline}: {kind} is {reason}", 90)
+
+    def change(self, changed: Object) -> None:
+        """The API server asks webhooks, and there may be none for a moment."""
+        wait_until(lambda: _is_done(lambda: self.cluster.apply(changed)), "a change is taken")
 
     def wait_for_success(self, pod: str) -> None:
         self.cluster.wait_for(f"pod/{pod}", "jsonpath={.status.phase}=Succeeded", deadline_s=180)
 
-    def sends(self, endpoint: str, name: str = "load", node: str | None = None) -> None:
+    def sends(self, endpoint: str, name: str = "load", node: str | None = None, seconds: int = _LOAD_S) -> None:
         """A client that pushes log records, each with a number, as fast as 500 a second, and again until it is told yes."""
-        send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * _LOAD_S}", "--retry", "--size=100"]
+        send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * seconds}", "--retry", "--size=100"]
         self.start(name, self.installation.image, None, send, node)
 
     def close(self) -> None:
@@ -99,13 +109,10 @@ def test_operators_may_be_killed_at_any_time(scene: Scene) -> None:
     before = wait_until(lambda: cluster.find(_GATEWAY, NAMESPACE), "the DaemonSet is there")["metadata"]
     began = time.monotonic()
     for kill in range(_KILLS):
-        # The API server asks webhooks, and there may be none for a moment.
-        changed = _pipeline("TracePipeline", "changing", NOBODY if kill % 2 else "http://no-port.example.com")
-        wait_until(lambda: _is_done(lambda: cluster.apply(changed)), "a change is taken")
+        scene.change(_pipeline("TracePipeline", "changing", NOBODY if kill % 2 else "http://no-port.example.com"))
         _kill_operators(cluster)
     print(f"{_KILLS} operators killed in {time.monotonic() - began:.0f} s")
-    wrong = _pipeline("TracePipeline", "changing", "http://no-port.example.com")
-    wait_until(lambda: _is_done(lambda: cluster.apply(wrong)), "a change is taken")
+    scene.change(_pipeline("TracePipeline", "changing", "http://no-port.example.com"))
     scene.wait_for("tracepipeline/changing", "ConfigurationGenerated", "EndpointInvalid")
     scene.wait_for("tracepipeline/kept", "ConfigurationGenerated", "GatewayConfigured")
     after = cluster.find(_GATEWAY, NAMESPACE)["metadata"]
@@ -140,7 +147,7 @@ def test_without_an_operator_changes_are_refused_and_data_flows(scene: Scene) ->
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
     cluster.kubectl(*scale, "1")
-    wait_until(lambda: _is_done(lambda: cluster.apply(_pipeline("TracePipeline", "new", NOBODY))), "a change is taken")
+    scene.change(_pipeline("TracePipeline", "new", NOBODY))
     scene.wait_for("tracepipeline/new", "ConfigurationGenerated", "GatewayConfigured")
 
 
@@ -174,9 +181,22 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     count = len(backend.items("logs"))
     wait_until(lambda: len(backend.items("logs")) > count + 500, "data flows on without an API server")
     cluster.run("start", "kube-apiserver")
+    # All that is said from here on is said after the restart: of a pipeline that is new, and of one that has changed.
+    later = scene.backend()
+    scene.change(_pipeline("LogPipeline", "later", later.endpoint, input={"runtime": {"enabled": False}}))
+    scene.change(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}, transform=_MARK))
+    for pipeline in ("logpipeline/later", "logpipeline/flow"):
+        scene.wait_for(pipeline, "ConfigurationGenerated", "GatewayConfigured")
+        scene.wait_for(pipeline, "GatewayHealthy", "GatewayReady")
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
-    scene.wait_for("logpipeline/flow", "TelemetryFlowHealthy", "FlowHealthy")
+    count = len(later.items("logs"))
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317", "load-later", seconds=2)
+    wait_until(lambda: len(later.items("logs")) > count, "data flows to a pipeline that came after the restart")
+    is_marked = lambda item: matches(item, {"item": {"attributes": {"after": "restart"}}})
+    wait_until(lambda: any(map(is_marked, backend.items("logs"))), "data is what a pipeline says that changed after the restart")
+    for pipeline in ("logpipeline/later", "logpipeline/flow"):
+        scene.wait_for(pipeline, "TelemetryFlowHealthy", "FlowHealthy")
 
 
 @pytest.mark.nodes
