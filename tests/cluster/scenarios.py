@@ -190,7 +190,7 @@ class Run:
 
         def ready() -> list[str]:
             pods = self._cluster.get("pods", "--namespace", NAMESPACE, *selector)["items"]
-            return [pod["status"]["podIP"] for pod in pods if _is_ready(pod) and node in (None, pod["spec"]["nodeName"])]
+            return [pod["status"]["podIP"] for pod in pods if is_ready(pod) and node in (None, pod["spec"]["nodeName"])]
 
         return wait_until(ready, "a pod of a node is ready", _DEADLINE_S)[0]
 
@@ -324,7 +324,7 @@ class Run:
             assert allowed == expected, f"{step['who']} {'may' if allowed else 'may not'} {question}"
 
 
-def _is_ready(pod: dict[str, Any]) -> bool:
+def is_ready(pod: dict[str, Any]) -> bool:
     conditions = pod["status"].get("conditions", [])
-    is_ready = any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
-    return is_ready and "deletionTimestamp" not in pod["metadata"]
+    says_so = any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
+    return says_so and "deletionTimestamp" not in pod["metadata"]

@@ -1,15 +1,19 @@
 """What must hold while parts fail: nothing is lost, nothing comes twice, and statuses are true again soon."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import grpc
 import pytest
 
+import client
 from backend import Backend, matches
 from cluster import Cluster, Object, wait_until
-from installation import NAMESPACE, Installation
-from scenarios import GROUP, NOBODY
+from installation import NAMESPACE, OPERATORS, Installation
+from processes import figure, page
+from scenarios import GROUP, NOBODY, is_ready
 
 _KILLS = 50
 _LINES_PER_SECOND = 200
@@ -93,6 +97,49 @@ class Scene:
         self.cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
         for pod in self.pods:
             self.cluster.kubectl("delete", "pod", pod, "--force", "--grace-period=0", "--ignore-not-found")
+
+
+class Rights:
+    """What the operator may do in the whole cluster. In its own namespace it may go on."""
+
+    _USER = f"system:serviceaccount:{NAMESPACE}:{OPERATORS}"
+    _SOME = "only-some-rights"
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+        self._all = _again(cluster.find("clusterrolebinding/telemetry-manager-rolebinding"))
+        self._role = _again(cluster.find("clusterrole/telemetry-manager-role"))
+
+    def take(self) -> None:
+        self._cluster.kubectl("delete", f"clusterrolebinding/{self._all['metadata']['name']}")
+        self._wait_until_it_may("list", "tracepipelines", False)
+
+    def give_all_but(self, resource: str) -> None:
+        """By a role of the test: that of the installation stays as it is."""
+        metadata = {"name": self._SOME}
+        rules = [rule for rule in self._role["rules"] if rule.get("resources") != [resource]]
+        assert len(rules) < len(self._role["rules"]), f"no rule is of {resource} alone"
+        reference = {**self._all["roleRef"], "name": self._SOME}
+        role, binding = {**self._role, "metadata": metadata, "rules": rules}, {**self._all, "metadata": metadata, "roleRef": reference}
+        self._cluster.apply(role, binding)
+        self._wait_until_it_may("list", "tracepipelines", True)
+        assert not self._cluster.can(self._USER, "list", resource)
+
+    def give_back(self) -> None:
+        self._cluster.apply(self._all)
+        self._cluster.kubectl("delete", f"clusterrole/{self._SOME}", f"clusterrolebinding/{self._SOME}", "--ignore-not-found")
+        self._wait_until_it_may("list", "secrets", True)
+
+    def _wait_until_it_may(self, verb: str, resource: str, expected: bool) -> None:
+        words = "may" if expected else "may not"
+        wait_until(lambda: self._cluster.can(self._USER, verb, resource) == expected, f"the operator {words} {verb} {resource}")
+
+
+@pytest.fixture
+def rights(installation: Installation) -> Iterator[Rights]:
+    rights = Rights(installation.cluster)
+    yield rights
+    rights.give_back()
 
 
 @pytest.fixture
@@ -200,6 +247,44 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
 
 
 @pytest.mark.nodes
+def test_rights_may_be_taken_away_while_data_flows(scene: Scene, rights: Rights) -> None:
+    """Nodes go on, and are told of changes; the operator says what it may not do, and does it when it may."""
+    cluster, installation = scene.cluster, scene.installation
+    backend, other = scene.backend(), scene.backend()
+    cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
+    scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
+    node, operator = _address(cluster, _pod_of_a_node(cluster)), _address(cluster, _leader(cluster))
+    errors = lambda: figure(page(f"{operator}:8080", "/metrics") or "", "weir_operator_write_errors_total")
+    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    wait_until(lambda: backend.items("logs"), "data flows")
+
+    before = errors()
+    rights.take()
+    count = len(backend.items("logs"))
+    wait_until(lambda: len(backend.items("logs")) > count + 500, "data flows on while the operator may do nothing")
+    cluster.apply(_pipeline("TracePipeline", "untold", other.endpoint))
+    says = lambda *words: any(all(word in str(line) for word in words) for line in installation.logs())
+    wait_until(lambda: says("'WARN'", "TracePipeline untold", "tracepipelines/status", "forbidden"), "the log names what is forbidden")
+    wait_until(lambda: errors() > before, "it is counted")
+    wait_until(lambda: _is_pushed(node) and other.items("traces"), "nodes do what the pipeline says")
+    assert "status" not in cluster.find("tracepipeline/untold")
+
+    rights.give_all_but("secrets")
+    cluster.apply(_secret("unread", endpoint=NOBODY))
+    reference = {"valueFrom": {"secretKeyRef": {"name": "unread", "namespace": "default", "key": "endpoint"}}}
+    cluster.apply(_pipeline("TracePipeline", "unread", reference))
+    scene.wait_for("tracepipeline/untold", "ConfigurationGenerated", "GatewayConfigured")
+    scene.wait_for("tracepipeline/unread", "ConfigurationGenerated", "ValidationFailed")
+    told = [it["message"] for it in cluster.find("tracepipeline/unread")["status"]["conditions"]]
+    assert any(re.search("cannot read Secret 'unread' of Namespace 'default': .*forbidden", message) for message in told), told
+
+    rights.give_back()
+    scene.wait_for("tracepipeline/unread", "ConfigurationGenerated", "GatewayConfigured")
+    scene.wait_for_success("load")
+    _all_arrived_once([backend], 500 * _LOAD_S)
+
+
+@pytest.mark.nodes
 def test_a_node_may_be_lost(scene: Scene) -> None:
     """What waits and runs on others goes on, the status says what is missing, and all is well when it is back."""
     cluster, backend = scene.cluster, scene.backend()
@@ -273,6 +358,30 @@ def _leader(cluster: Cluster) -> str:
     """The pod that leads."""
     lease = cluster.find("lease/cdd7ef0b.kyma-project.io", NAMESPACE) or {}
     return ((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
+
+
+def _address(cluster: Cluster, pod: str) -> str:
+    return cluster.find(f"pod/{pod}", NAMESPACE)["status"]["podIP"]
+
+
+def _pod_of_a_node(cluster: Cluster) -> str:
+    selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
+    return next(pod["metadata"]["name"] for pod in cluster.get("pods", *selector)["items"] if is_ready(pod))
+
+
+def _is_pushed(node: str) -> bool:
+    """A span, which a node refuses as long as no pipeline wants any."""
+    try:
+        client.push(f"{node}:4317", "traces", {}, {})
+    except grpc.RpcError:
+        return False
+    return True
+
+
+def _again(found: Object) -> Object:
+    """What makes the same object another time."""
+    metadata = {key: found["metadata"][key] for key in ("name", "labels", "annotations") if key in found["metadata"]}
+    return {**found, "metadata": metadata}
 
 
 def _pods(cluster: Cluster) -> set[str]:
