@@ -8,6 +8,7 @@ mod registration;
 mod server;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use kube::Client;
@@ -87,17 +88,21 @@ impl Options {
 pub struct Webhook {
     options: Options,
     certificate: Certificate,
+    /// Whether the API server was found to know all of them, or was told.
+    is_registered: AtomicBool,
 }
 
 impl Webhook {
     /// They do nothing until they [`run`](Self::run).
     pub fn new(options: Options) -> Arc<Self> {
-        Arc::new(Self { options, certificate: Certificate::default() })
+        Arc::new(Self { options, certificate: Certificate::default(), is_registered: AtomicBool::default() })
     }
 
-    /// Whether API servers get answers: there is a certificate.
+    /// Whether API servers ask, and get answers: they know the webhooks, by the authority of the certificate that is
+    /// served here. Every replica tells them, or sees that another has. What was so once counts: whoever answers is not to
+    /// be taken from the Service because an API server is away, or because somebody has changed what it knew.
     pub fn is_ready(&self) -> bool {
-        self.certificate.get().is_some()
+        self.is_registered.load(Ordering::Relaxed)
     }
 
     /// Serves, keeps the certificates and tells the API server of them, until it is told to stop. What fails is logged

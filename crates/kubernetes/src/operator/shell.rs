@@ -31,7 +31,7 @@ pub struct Ports {
     pub health: Option<SocketAddr>,
     /// For whoever scrapes.
     pub metrics: Option<SocketAddr>,
-    /// Webhooks of this process, which is not ready before they can answer.
+    /// Webhooks of this process, which is not ready before the API server knows them.
     pub webhook: Option<Arc<Webhook>>,
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
@@ -19,7 +20,7 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout};
 use weir_legible::Seldom;
 
-use super::registration::{MUTATING, VALIDATING, definitions, register};
+use super::registration::{MUTATING, VALIDATING, definitions, register, register_metrics};
 use super::{Options, Webhook};
 use crate::certificates::{CertificateError, Certificates, certified, due, renewed};
 
@@ -108,8 +109,19 @@ impl Keeper {
             current.set(certificate);
             tracing::info!("the webhooks have a new certificate");
         }
-        register(&self.client, &self.webhook.options, &certificates.authorities).await?;
+        self.register(&certificates.authorities).await?;
         Ok(due(&certificates).duration_since(SystemTime::now()).unwrap_or_default().clamp(RETRY, LOOK))
+    }
+
+    /// Tells the API server what it does not know. Nobody waits for metrics to be judged, so they keep no replica from being
+    /// ready.
+    async fn register(&self, authorities: &str) -> Result<(), kube::Error> {
+        let Webhook { options, is_registered, .. } = &*self.webhook;
+        let registered = register(&self.client, options, authorities).await;
+        if registered.is_ok() && !is_registered.swap(true, Ordering::Relaxed) {
+            tracing::info!("the API server knows the webhooks");
+        }
+        registered.and(register_metrics(&self.client, options, authorities).await)
     }
 
     /// What the Secret has, renewed where that is due.

@@ -80,9 +80,6 @@ pub(super) async fn register(client: &Client, options: &Options, authorities: &s
     for name in definitions(options) {
         result = result.and(convert_by(&api, &name, &conversion).await);
     }
-    if let Some(service) = api_service(options, authorities) {
-        result = result.and(tell_of_metrics(client, &service).await);
-    }
     result
 }
 
@@ -107,14 +104,16 @@ fn api_service(options: &Options, authorities: &str) -> Option<Value> {
     }))
 }
 
-async fn tell_of_metrics(client: &Client, wanted: &Value) -> Result<(), kube::Error> {
+/// Tells the API server who serves custom metrics, if they are served and it does not know.
+pub(super) async fn register_metrics(client: &Client, options: &Options, authorities: &str) -> Result<(), kube::Error> {
+    let Some(wanted) = api_service(options, authorities) else { return Ok(()) };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService"));
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let found = api.get_opt(METRICS).await?;
-    if found.is_some_and(|found| covers(&serde_json::to_value(&found).unwrap_or_default(), wanted)) {
+    if found.is_some_and(|found| covers(&serde_json::to_value(&found).unwrap_or_default(), &wanted)) {
         return Ok(());
     }
-    api.patch(METRICS, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted)).await?;
+    api.patch(METRICS, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&wanted)).await?;
     tracing::info!(name = METRICS, "told the API server who serves custom metrics");
     Ok(())
 }

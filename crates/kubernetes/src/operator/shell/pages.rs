@@ -93,7 +93,7 @@ fn page(path: &str, Sight { world, webhook }: &Sight) -> Response<Full<Bytes>> {
         "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
         "/readyz" => match world.look(|seen| seen.missing()).as_slice() {
             [] if webhook.as_ref().is_some_and(|webhook| !webhook.is_ready()) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "the webhooks have no certificate yet\n".to_owned())
+                (StatusCode::SERVICE_UNAVAILABLE, "the API server does not know the webhooks yet\n".to_owned())
             }
             [] => (StatusCode::OK, "ok\n".to_owned()),
             missing => (StatusCode::SERVICE_UNAVAILABLE, format!("not yet seen: {}\n", missing.join(", "))),
