@@ -53,6 +53,7 @@ fn an_api_server_takes_the_kinds_as_they_are_published() {
         webhooks::what_is_taken_away_comes_back(&cluster, &webhooks).await;
         webhooks::webhooks_of_an_older_installation_go(&cluster, &webhooks).await;
         webhooks::replicas_share_a_certificate(&cluster, &webhooks).await;
+        webhooks::a_replica_is_ready_once_it_sees_that_it_is_known(&cluster, &webhooks).await;
     });
 }
 

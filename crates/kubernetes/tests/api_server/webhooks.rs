@@ -6,15 +6,18 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Method;
+use kube::Client;
+use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
-use weir_kubernetes::webhook::{Address, Options, Webhook};
+use weir_kubernetes::webhook::{Address, Options, Webhook, configurations};
 use weir_resources::schema::custom_resource_definitions;
 
+use crate::proxy::{Illness, Proxy};
 use crate::{Cluster, eventually, path, pipeline};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -27,6 +30,7 @@ const CONFIGURATIONS: [&str; 2] = [
 /// Webhooks of this process, on a port of the loopback address.
 pub(crate) struct Webhooks {
     options: Options,
+    webhook: Arc<Webhook>,
 }
 
 async fn listen() -> (TcpListener, SocketAddr) {
@@ -35,10 +39,24 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-fn run(cluster: &Cluster, options: &Options, listener: TcpListener) -> Arc<Webhook> {
+fn run(client: &Client, options: &Options, listener: TcpListener) -> Arc<Webhook> {
     let webhook = Webhook::new(options.clone());
-    tokio::spawn(Arc::clone(&webhook).run(cluster.client.clone(), listener, std::future::pending()));
+    tokio::spawn(Arc::clone(&webhook).run(client.clone(), listener, std::future::pending()));
     webhook
+}
+
+async fn is_ready(webhook: &Webhook) {
+    eventually("a replica is ready", || async { webhook.is_ready().then_some(()) }).await;
+}
+
+/// What an earlier installation has left: the same webhooks, by an authority that nobody has any more.
+async fn leave_old_webhooks(cluster: &Cluster, options: &Options) {
+    let (params, key) = (CertificateParams::new(Vec::new()).unwrap(), KeyPair::generate().unwrap());
+    let authority = params.self_signed(&key).unwrap().pem();
+    for (path, configuration) in CONFIGURATIONS.iter().zip(configurations(options, &authority)) {
+        let (all, _) = path.rsplit_once('/').unwrap();
+        cluster.send(Method::POST, all, Some(&configuration)).await.ok();
+    }
 }
 
 /// The definitions, and the webhooks once the API server knows them.
@@ -67,10 +85,14 @@ pub(crate) async fn set_up(cluster: &Cluster) -> Webhooks {
         let conditions = established.await;
         assert!(!conditions.iter().any(|condition| condition["type"] == "NonStructuralSchema"), "{conditions:#?}");
     }
-    let webhook = run(cluster, &options, listener);
-    let webhooks = Webhooks { options };
-    webhooks.are_known(cluster).await;
-    assert!(webhook.is_ready());
+    leave_old_webhooks(cluster, &options).await;
+    let webhook = run(&cluster.client, &options, listener);
+    let webhooks = Webhooks { options, webhook };
+    is_ready(&webhooks.webhook).await;
+    // Whoever has waited for that needs to wait for nothing else.
+    for (path, pointer) in webhooks.registrations() {
+        assert!(has_authority(cluster, &path, pointer).await, "{path}");
+    }
     // The API server learns of a configuration a moment after it is stored.
     let bad = json!({"output": {"otlp": {"endpoint": {"value": "a:1"}, "headers": [{"name": "a b", "value": "c"}]}}});
     let bad = pipeline("TracePipeline", "v1alpha1", "x", &bad);
@@ -83,24 +105,33 @@ pub(crate) async fn set_up(cluster: &Cluster) -> Webhooks {
 }
 
 impl Webhooks {
-    /// Waits until the API server is told of the authority that is in the Secret.
-    async fn are_known(&self, cluster: &Cluster) {
+    /// The objects that tell the API server of the authority, and where.
+    fn registrations(&self) -> Vec<(String, &'static str)> {
         let definitions = custom_resource_definitions(&self.options.conversion());
         let definitions = definitions
             .iter()
             .map(|definition| format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap()));
         let definitions = definitions.map(|path| (path, "/spec/conversion/webhook/clientConfig/caBundle"));
         let others = CONFIGURATIONS.map(|path| (path.to_owned(), "/webhooks/0/clientConfig/caBundle"));
-        for (path, pointer) in definitions.chain(others) {
+        definitions.chain(others).collect()
+    }
+
+    /// Waits until the API server is told of the authority that is in the Secret.
+    async fn are_known(&self, cluster: &Cluster) {
+        for (path, pointer) in self.registrations() {
             eventually(&format!("{path} has the authority"), || async {
-                let secret = cluster.get(SECRET).await.body;
-                let found = cluster.get(&path).await.body;
-                let (wanted, found) = (secret.pointer("/data/ca.crt")?, found.pointer(pointer)?);
-                (wanted == found).then_some(())
+                has_authority(cluster, &path, pointer).await.then_some(())
             })
             .await;
         }
     }
+}
+
+/// Whether an object has the authority that is in the Secret.
+async fn has_authority(cluster: &Cluster, path: &str, pointer: &str) -> bool {
+    let secret = cluster.get(SECRET).await.body;
+    let found = cluster.get(path).await.body;
+    found.pointer(pointer).is_some_and(|found| secret.pointer("/data/ca.crt") == Some(found))
 }
 
 pub(crate) async fn defaults_are_written(cluster: &Cluster) {
@@ -299,6 +330,7 @@ pub(crate) async fn what_is_taken_away_comes_back(cluster: &Cluster, webhooks: &
     let without = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
     cluster.send(Method::PATCH, &definition, Some(&without)).await.ok();
     webhooks.are_known(cluster).await;
+    assert!(webhooks.webhook.is_ready(), "it never stopped to answer");
 
     let before = cluster.get(SECRET).await.ok();
     cluster.send(Method::DELETE, SECRET, None).await.ok();
@@ -341,12 +373,33 @@ pub(crate) async fn webhooks_of_an_older_installation_go(cluster: &Cluster, webh
 
 pub(crate) async fn replicas_share_a_certificate(cluster: &Cluster, webhooks: &Webhooks) {
     let (listener, address) = listen().await;
-    let replica = run(cluster, &webhooks.options, listener);
-    eventually("the replica has a certificate", || async { replica.is_ready().then_some(()) }).await;
+    let replica = run(&cluster.client, &webhooks.options, listener);
+    is_ready(&replica).await;
     let secret = cluster.get(SECRET).await.ok();
     let pem = |key: &str| BASE64_STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
     let shown = certificate_of(address, &pem("ca.crt")).await;
     assert_eq!(shown, CertificateDer::from_pem_slice(&pem("tls.crt")).unwrap());
+}
+
+async fn is_refused(proxy: &Proxy) {
+    eventually("it is refused", || async { (proxy.refused() > 0).then_some(()) }).await;
+}
+
+/// One that may not look does not know whether pipelines are judged. Once it knew, it stays ready.
+pub(crate) async fn a_replica_is_ready_once_it_sees_that_it_is_known(cluster: &Cluster, webhooks: &Webhooks) {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let takes_rights = || proxy.falls_ill(Illness::Refuses("/apis/admissionregistration.k8s.io"));
+    takes_rights();
+    let (listener, _) = listen().await;
+    let replica = run(&proxy.client, &webhooks.options, listener);
+    is_refused(&proxy).await;
+    assert!(!replica.is_ready());
+    proxy.falls_ill(Illness::None);
+    is_ready(&replica).await;
+    takes_rights();
+    is_refused(&proxy).await;
+    assert!(replica.is_ready());
 }
 
 /// The certificate that a server shows to a client that trusts these authorities.
