@@ -53,12 +53,6 @@ class Installation:
         )
         state = lambda: (self.cluster.find("telemetry/default", NAMESPACE) or {}).get("status", {}).get("state")
         wait_until(state, "the Telemetry has a state", 60)
-        kinds = ("validating", "mutating")
-        wait_until(lambda: all(map(self._is_registered, kinds)), "the API server knows the webhooks", 60)
-
-    def _is_registered(self, kind: str) -> bool:
-        name = f"{kind}webhookconfiguration/telemetry-{kind}-webhook.kyma-project.io"
-        return bool((self.cluster.find(name) or {}).get("webhooks"))
 
     def logs(self, of: str = OPERATORS) -> list[dict[str, Any]]:
         """What the pods of a part have logged."""
