@@ -70,6 +70,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     fn codes(&self) -> CodeFigures {
         CodeFigures::default()
     }
+
+    /// Whether a request has ended, with an answer or without. Before that, nothing is known of the backend.
+    fn was_tried(&self) -> bool {
+        false
+    }
 }
 
 /// When what a connection to a backend relies on ends. Weir replaces tokens; certificates are for their owners to replace.
@@ -188,6 +193,8 @@ pub(crate) struct Exporter {
     answers: Arc<AtomicBool>,
     /// How it answered all of them.
     codes: Arc<Codes>,
+    /// Whether a request has ended. A successor may lead elsewhere or have other credentials, so it begins anew.
+    was_tried: AtomicBool,
 }
 
 impl Exporter {
@@ -212,8 +219,21 @@ impl Exporter {
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
         let (answers, codes) = (limits.answers(&output.endpoint), Arc::clone(&limits.codes));
-        let target = Target(uri);
-        Ok(Self { connections, protocol, body, compression, target, headers, oauth2, encode, encoders, answers, codes })
+        let (target, was_tried) = (Target(uri), AtomicBool::default());
+        Ok(Self {
+            connections,
+            protocol,
+            body,
+            compression,
+            target,
+            headers,
+            oauth2,
+            encode,
+            encoders,
+            answers,
+            codes,
+            was_tried,
+        })
     }
 
     async fn attempt(&self, bodies: Vec<Bytes>) -> Outcome {
@@ -234,6 +254,7 @@ impl Exporter {
         let silence = |_| Outcome::silence(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()));
         let outcome = answered.await.unwrap_or_else(silence);
         self.answers.store(outcome.is_answer(), Ordering::Relaxed);
+        self.was_tried.store(true, Ordering::Relaxed);
         outcome
     }
 
@@ -359,6 +380,10 @@ impl Backend for Exporter {
 
     fn codes(&self) -> CodeFigures {
         self.codes.figures()
+    }
+
+    fn was_tried(&self) -> bool {
+        self.was_tried.load(Ordering::Relaxed)
     }
 }
 

@@ -246,6 +246,11 @@ impl Pipeline {
         self.backend.codes()
     }
 
+    /// Whether a request to its present backend has ended.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.backend.was_tried()
+    }
+
     /// What is left of its retry budget.
     pub(crate) fn retry_budget(&self) -> RetryFigures {
         RetryFigures::full_in(self.until(self.stats.retries_full_ms.load(Ordering::Relaxed)))

@@ -72,6 +72,8 @@ pub struct PipelineFigures {
     pub codes: CodeFigures,
     /// How the backend stands.
     pub backend: BackendFigures,
+    /// Whether a request to it has ended since it was configured as it is. Before that, nobody knows how it stands.
+    pub was_tried: bool,
     /// When its certificate and the token for it end.
     pub expiry: Expiry,
     /// The pipeline cannot be set up as it is configured.
@@ -167,6 +169,7 @@ impl PipelineFigures {
             answers: stats.answers.figures(),
             codes: pipeline.codes(),
             backend: stats.backend.figures(),
+            was_tried: pipeline.was_tried(),
             expiry: pipeline.expiry(),
             setup_failed: stats.faulty.load(Ordering::Relaxed),
             rules: rules.map(RuleFigures::of).unwrap_or_default(),

@@ -32,7 +32,9 @@ async fn a_snapshot_tells_of_a_known_traffic() {
         let dead = view.snapshot().unwrap();
         let dead = of(&dead, "dead");
         // Every retry takes a part of the budget, which comes back within half a second.
-        dead.backend.state == BackendState::Unreachable && dead.retry_budget.left < dead.retry_budget.most
+        dead.backend.state == BackendState::Unreachable
+            && dead.retry_budget.left < dead.retry_budget.most
+            && dead.was_tried
     })
     .await;
     let snapshot = view.snapshot().unwrap();
@@ -61,6 +63,24 @@ async fn a_snapshot_tells_of_a_known_traffic() {
     let parts: usize = memory.parts.iter().map(|part| part.bytes).sum();
     assert!(memory.total == MEMORY && parts <= MEMORY && parts > MEMORY / 8 * 7, "{memory:?}");
     assert!(memory.payloads().1 >= dead.held_bytes, "held data is paid for: {memory:?}");
+}
+
+/// Until a request has ended, and again once the pipeline is sent elsewhere.
+#[tokio::test]
+async fn a_backend_that_was_sent_nothing_is_told_apart() {
+    let (one, other) = (sink("{}").await, sink("{}").await);
+    let mut gateway = Gateway::start(vec![pipeline("moves", one.grpc)]).await;
+    let view = gateway.engine.view();
+    let stands = || {
+        let snapshot = view.snapshot().unwrap();
+        let moves = of(&snapshot, "moves");
+        (moves.was_tried, moves.backend.state)
+    };
+    assert_eq!(stands(), (false, BackendState::Ok));
+    assert_eq!(gateway.client().await.export(&payload::encoded(1, 5, 10)).await.code, OK);
+    eventually("it is known", async || stands() == (true, BackendState::Ok)).await;
+    gateway.engine.reload(&plan(vec![pipeline("moves", other.grpc)])).unwrap();
+    assert_eq!(stands(), (false, BackendState::Ok), "nobody knows the other one");
 }
 
 /// One that is gone, a configuration that was not taken up, and the end of the engine.
