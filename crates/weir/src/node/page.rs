@@ -51,7 +51,10 @@ struct Books<'a> {
 /// What the backend does with what it is sent.
 #[derive(Serialize)]
 struct Backend<'a> {
+    /// `ok` as well if nothing was sent to it yet.
     state: &'static str,
+    /// Whether something was, since it is configured as it is.
+    tried: bool,
     code: &'a str,
     message: &'a str,
 }
@@ -85,6 +88,7 @@ impl Page for NodePage {
             pending_bytes: pipeline.pending_bytes,
             backend: Backend {
                 state: pipeline.backend.state.as_str(),
+                tried: pipeline.was_tried,
                 code: &pipeline.backend.code,
                 message: &pipeline.backend.message,
             },

@@ -191,6 +191,9 @@ async fn a_node_does_what_the_operator_says_and_knows_its_pods() {
     cluster.tell("one", &(TELEMETRY.to_owned() + &traces), &json!({})).await;
     let weir = start(cluster.node("a", &["--data-dir", dir.arg()])).await;
     runs(&weir, "one").await;
+    let backend_of_page = async || page(&weir).await["pipelines"][0]["backend"].clone();
+    let expected = json!({"state": "ok", "tried": false, "code": "", "message": ""});
+    assert_eq!(backend_of_page().await, expected, "nobody knows it yet");
     let known = sent(Signal::Traces, weir.grpc, &backend).await;
     assert_eq!(value(&known, "k8s.pod.name"), Some("cart-7d4b-1"), "{known:?}");
     assert_eq!(value(&known, "k8s.deployment.name"), Some("cart"), "{known:?}");
@@ -202,6 +205,7 @@ async fn a_node_does_what_the_operator_says_and_knows_its_pods() {
         value(&sent(Signal::Traces, weir.grpc, &backend).await, "k8s.pod.label.team") == Some("red")
     })
     .await;
+    eventually("it is known", async || backend_of_page().await["tried"].as_bool() == Some(true)).await;
     assert!(weir.all_logged("configuration reloaded").is_empty(), "a pod is no configuration");
     // Another pipeline, and another level of the log, without a restart.
     cluster.tell("two", &(TELEMETRY.to_owned() + &traces + &logs), &json!({"logLevel": "error"})).await;
