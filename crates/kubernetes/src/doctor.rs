@@ -138,7 +138,7 @@ pub struct CertificateSeen {
     pub ends: SystemTime,
 }
 
-/// Something that is wrong.
+/// Something that is wrong, or that nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What.
@@ -156,12 +156,19 @@ struct Totals {
     rejected: BTreeMap<String, u64>,
     /// What nodes see of its backend when it is not well, by nodes.
     sick: BTreeMap<String, String>,
+    /// Whether a node has sent it anything. Nodes of an earlier version do not tell, and are believed.
+    was_tried: bool,
 }
 
 impl Examination {
     /// What is wrong, the most important first.
     pub fn findings(&self) -> Vec<Finding> {
         findings::of(self)
+    }
+
+    /// What nobody knows yet, and how to find out. Nothing of it is wrong.
+    pub fn notes(&self) -> Vec<Finding> {
+        findings::notes(self)
     }
 
     /// By the names of pipelines.
@@ -190,12 +197,18 @@ impl Totals {
             }
         }
         let backend = &pipeline["backend"];
+        self.was_tried |= backend["tried"].as_bool() != Some(false);
         let text = |key: &str| backend[key].as_str().unwrap_or_default();
         if !matches!(text("state"), "" | "ok") {
             let words = [text("state"), text("code"), text("message")];
             let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
             self.sick.insert(node.to_owned(), words.join(": "));
         }
+    }
+
+    /// A backend counts as well until something is sent to it, so of one that never was nothing is known.
+    fn is_backend_unknown(&self) -> bool {
+        !self.was_tried && self.sick.is_empty()
     }
 }
 

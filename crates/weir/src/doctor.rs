@@ -21,8 +21,9 @@ Examples:
   weir doctor --output report.txt               for whoever helps you
   weir doctor --format json | jq -r '.findings[].what'
 
-The exit code is 0 if nothing is wrong and everything could be read, else 2. Nothing is changed. The report has names of \
-your cluster, messages of backends and lines of Weir's own logs, and no value of a Secret.
+The exit code is 0 if nothing is wrong and everything could be read, else 2. A backend that was sent nothing yet is noted, \
+and no fault. Nothing is changed. The report has names of your cluster, messages of backends and lines of Weir's own logs, and \
+no value of a Secret.
 
 What is needed: to get and list pipelines, telemetries, pods, pods/log, pods/proxy, secrets, leases and events. What is \
 not allowed is left out, and the report says so.";
@@ -76,7 +77,8 @@ fn write(seen: &Examination, format: Format, out: &mut impl Write) -> io::Result
     match format {
         Format::Text => doctor::write(seen, out),
         Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, &json!({ "findings": seen.findings(), "seen": seen }))?;
+            let all = json!({ "findings": seen.findings(), "notes": seen.notes(), "seen": seen });
+            serde_json::to_writer_pretty(&mut *out, &all)?;
             out.write_all(b"\n")?;
             out.flush()
         }

@@ -26,6 +26,18 @@ pub(super) fn of(seen: &Examination) -> Vec<Finding> {
     findings
 }
 
+pub(super) fn notes(seen: &Examination) -> Vec<Finding> {
+    let mut notes = Vec::new();
+    for (pipeline, _) in seen.totals().iter().filter(|(_, totals)| totals.is_backend_unknown()) {
+        let what =
+            format!("nothing has been sent to the backend of {pipeline} yet, so nobody knows whether it takes data");
+        let advice =
+            "send something, and look again; on the page of a node, Destinations shows how the backend answers";
+        tell(&mut notes, what, advice);
+    }
+    notes
+}
+
 fn operator(seen: &Examination, findings: &mut Vec<Finding>) {
     let mut operators = seen.pods.iter().filter(|pod| pod.part == Part::Operator).peekable();
     if operators.peek().is_none() {

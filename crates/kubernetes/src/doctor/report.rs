@@ -21,16 +21,7 @@ pub fn write(seen: &Examination, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn all(seen: &Examination, out: &mut String) -> fmt::Result {
-    let findings = seen.findings();
-    match findings.len() {
-        0 if seen.unread.is_empty() => writeln!(out, "All is well, as far as can be seen.")?,
-        0 => writeln!(out, "Nothing is wrong with what could be read; some of it could not, see below.")?,
-        1 => writeln!(out, "1 thing is wrong.")?,
-        count => writeln!(out, "{count} things are wrong.")?,
-    }
-    for (index, finding) in findings.iter().enumerate() {
-        writeln!(out, "\n{:>3}. {}\n     {}", index + 1, one_line(&finding.what), finding.advice)?;
-    }
+    judgement(out, seen)?;
     head(out, "Cluster")?;
     let unknown = || "unknown".to_owned();
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(unknown);
@@ -71,6 +62,24 @@ fn all(seen: &Examination, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
+/// What is wrong, and then what nobody knows.
+fn judgement(out: &mut String, seen: &Examination) -> fmt::Result {
+    let (findings, notes) = (seen.findings(), seen.notes());
+    match findings.len() {
+        0 if !seen.unread.is_empty() => {
+            writeln!(out, "Nothing is wrong with what could be read; some of it could not, see below.")?;
+        }
+        0 if !notes.is_empty() => writeln!(out, "Nothing is wrong, as far as can be seen; not all is known yet.")?,
+        0 => writeln!(out, "All is well, as far as can be seen.")?,
+        1 => writeln!(out, "1 thing is wrong.")?,
+        count => writeln!(out, "{count} things are wrong.")?,
+    }
+    for (index, finding) in findings.iter().enumerate() {
+        writeln!(out, "\n{:>3}. {}\n     {}", index + 1, one_line(&finding.what), finding.advice)?;
+    }
+    notes.iter().try_for_each(|note| writeln!(out, "\n  -  {}\n     {}", one_line(&note.what), note.advice))
+}
+
 fn head(out: &mut String, title: &str) -> fmt::Result {
     writeln!(out, "\n{title}\n{}", "-".repeat(title.len()))
 }
@@ -94,9 +103,12 @@ fn resource(out: &mut String, resource: &Resource) -> fmt::Result {
 }
 
 fn books(out: &mut String, pipeline: &str, totals: &Totals) -> fmt::Result {
-    let Totals { delivered, pending, dropped, rejected, sick } = totals;
+    let Totals { delivered, pending, dropped, rejected, sick, .. } = totals;
     write!(out, "{pipeline}: delivered {delivered}, pending {pending}")?;
     writeln!(out, ", dropped {}, rejected {}", amounts(dropped), amounts(rejected))?;
+    if totals.is_backend_unknown() {
+        writeln!(out, "  backend: nothing has been sent to it yet")?;
+    }
     sick.iter().try_for_each(|(node, words)| writeln!(out, "  backend, as {node} sees it: {}", one_line(words)))
 }
 

@@ -10,7 +10,8 @@ fn well() -> Examination {
         "message": "applied", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 2});
     let pipeline = json!({"metadata": {"name": "shop", "generation": 2}, "status": {"conditions": [condition]}});
     let page = json!({"revision": "ab", "error": null, "pipelines": [
-        {"pipeline": "traces/shop", "delivered": 7, "pending": 1, "dropped": {}, "rejected": {}, "backend": {"state": "ok"}}]});
+        {"pipeline": "traces/shop", "delivered": 7, "pending": 1, "dropped": {}, "rejected": {},
+         "backend": {"state": "ok", "tried": true}}]});
     let pod = |name: &str, part| PodSeen {
         name: name.to_owned(),
         part,
@@ -93,6 +94,33 @@ fn each_thing_that_is_wrong_is_told() {
         let found = told(&seen);
         assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
         assert!(report(&seen).starts_with("1 thing is wrong."));
+    }
+}
+
+/// Nobody knows whether an endpoint that was mistyped is one, until something is sent there.
+#[test]
+fn a_backend_that_was_sent_nothing_is_not_called_well() {
+    let said = "nothing has been sent to the backend of traces/shop yet";
+    let with = |tried: [Value; 2], state: &str| {
+        let mut seen = well();
+        for (pod, tried) in seen.pods[1..].iter_mut().zip(tried) {
+            pod.page.as_mut().unwrap()["pipelines"][0]["backend"] = json!({"state": state, "tried": tried});
+        }
+        seen
+    };
+    let seen = with([json!(false), json!(false)], "ok");
+    assert_eq!(told(&seen), Vec::<String>::new(), "it is no fault");
+    assert!(matches!(&seen.notes()[..], [note] if note.what.starts_with(said)), "{:?}", seen.notes());
+    let report = report(&seen);
+    assert!(report.starts_with("Nothing is wrong, as far as can be seen; not all is known yet.\n"), "{report}");
+    assert!(report.contains(said) && report.contains("\n  backend: nothing has been sent to it yet\n"), "{report}");
+    // One node knows it, nodes of an earlier version do not say, and whoever has a fault to tell has no doubt.
+    for (tried, state) in [
+        ([json!(false), json!(true)], "ok"),
+        ([Value::Null, Value::Null], "ok"),
+        ([json!(false), json!(false)], "failing"),
+    ] {
+        assert_eq!(with(tried, state).notes(), []);
     }
 }
 
