@@ -1,58 +1,74 @@
 //! Edges beside those around the rules of a pipeline.
 
 use weir_plan::Signal;
+use weir_testkit::grpc::frame;
 use weir_testkit::manifests::POD;
 use weir_testkit::signals::{document, encoded};
 
 use super::*;
 
-/// Takes what is of the namespace shop, and what does not say where it is from.
-fn choosing(backend: SocketAddr) -> String {
-    document(Signal::Traces, "shop", backend, "  input: {otlp: {namespaces: {include: [shop]}}}")
+/// Takes log records of a namespace, and those that do not say where they are from.
+fn choosing(namespace: &str, backend: SocketAddr) -> String {
+    let input = format!("  input: {{otlp: {{namespaces: {{include: [{namespace}]}}}}}}");
+    document(Signal::Logs, namespace, backend, &input)
 }
 
-/// One request with a span of each of these namespaces, numbered from 1 on.
+/// One request with a log record of each of these namespaces, numbered from 1 on.
 async fn send_of(weir: &Weir, namespaces: &[&str]) {
-    let resources = (1..).zip(namespaces);
-    let span = |(id, &namespace): (u64, &&str)| {
-        encoded(Signal::Traces, &[("k8s.namespace.name", namespace), ("password", "s3cr3t")], id..id + 1)
+    let record = |(id, &namespace): (u64, &&str)| {
+        encoded(Signal::Logs, &[("k8s.namespace.name", namespace), ("password", "s3cr3t")], id..id + 1)
     };
-    let request: Vec<u8> = resources.flat_map(span).collect();
-    let answer = Grpc::connect(weir.grpc).await.export(&request).await;
+    let request: Vec<u8> = (1..).zip(namespaces).flat_map(record).collect();
+    let client = Grpc::connect(weir.grpc).await;
+    let answer = client.call(Signal::Logs.grpc_method(), None, frame(&request, false)).await;
     assert_eq!(answer.code, OK, "{answer:?}");
+}
+
+/// Numbers and ways of the log records that a tap has caught.
+fn records(page: &Value) -> Vec<(String, String)> {
+    let items = page["items"].as_array().unwrap().iter();
+    let record = |item: &Value| {
+        let record = item["item"].pointer("/resourceLogs/0/scopeLogs/0/logRecords/0/body/intValue");
+        (record.unwrap().as_str().unwrap().to_owned(), item["way"].as_str().unwrap().to_owned())
+    };
+    items.map(record).collect()
+}
+
+fn unclaimed(number: &str) -> (String, String) {
+    (number.to_owned(), "unclaimed".to_owned())
 }
 
 /// Also of a request of which a pipeline takes another part.
 #[tokio::test]
 async fn what_no_pipeline_takes_is_seen() {
     let sink = sink("{}").await;
-    let weir = Weir::start(&(choosing(sink.grpc) + &choosing(sink.grpc).replace("shop", "cart")), &[]).await;
+    let weir = Weir::start(&(choosing("shop", sink.grpc) + &choosing("cart", sink.grpc)), &[]).await;
     let port = admin(&weir);
     let all = open(port, &json!({"pipeline": "*", "edge": "unclaimed"})).await;
-    let wish = json!({"pipeline": "traces/*", "edge": "unclaimed", "where": "span.name == \"GET /orders/5\""});
+    let wish = json!({"pipeline": "logs/*", "edge": "unclaimed", "where": "log.body == 5"});
     let one = open(port, &wish).await;
     send_of(&weir, &["shop", "bank", "bank", "cart", "bank"]).await;
     eventually("all is seen", async || read(port, all).await["matched"] == 3 && read(port, one).await["matched"] == 1)
         .await;
     let page = read(port, all).await;
-    assert_eq!(caught(&page), [2, 3, 5].map(|number| named(number, "unclaimed")));
+    assert_eq!(records(&page), ["2", "3", "5"].map(unclaimed));
     assert_eq!((&page["seen"], &page["left_out"]), (&json!(3), &json!(0)));
     assert!(page["items"][0]["pipeline"].is_null() && !page.to_string().contains("s3cr3t"), "{page}");
-    assert_eq!(caught(&read(port, one).await), [named(5, "unclaimed")]);
+    assert_eq!(records(&read(port, one).await), [unclaimed("5")]);
     let opened = weir.logged("a tap is open: somebody looks at telemetry").unwrap();
     assert_eq!((&opened["edge"], &opened["pipeline"]), (&json!("unclaimed"), &json!("*")));
     // Of a whole request, which is counted.
     send_of(&weir, &["bank"]).await;
     eventually("it is seen", async || read(port, all).await["matched"] == 4).await;
-    assert_eq!(get(port, "/api/now").await.1["unclaimed"], json!([1, 0, 0]));
-    let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "traces/shop", "edge": "unclaimed"})).await;
+    assert_eq!(get(port, "/api/now").await.1["unclaimed"], json!([0, 0, 1]));
+    let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "logs/shop", "edge": "unclaimed"})).await;
     assert!(status == 400 && answer["error"].as_str().unwrap().contains("this edge is of no pipeline"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_terminal_shows_what_no_pipeline_takes() {
     let sink = sink("{}").await;
-    let weir = Weir::start(&choosing(sink.grpc), &[]).await;
+    let weir = Weir::start(&choosing("shop", sink.grpc), &[]).await;
     let port = admin(&weir);
     let sends = async {
         eventually("a tap is open", async || {
@@ -62,7 +78,7 @@ async fn a_terminal_shows_what_no_pipeline_takes() {
         send_of(&weir, &["shop", "bank"]).await;
     };
     let ((), (code, lines, _)) = tokio::join!(sends, told(port, &["tap", "*", "--edge", "unclaimed", "-n", "1"]));
-    assert!(code == Some(0) && lines.contains(" unclaimed: span \"GET /orders/2\""), "{lines}");
+    assert!(code == Some(0) && lines.contains(" unclaimed: INFO 2 "), "{lines}");
 }
 
 /// A large request is enriched where it is: whoever looks has it as it was.
