@@ -1,4 +1,5 @@
-// Questions to the process. If it wants a token, the reader is asked for it; it is kept for this tab and never in an address.
+// Questions to the process. If it wants a token, the reader is asked for it; it is kept for this tab and never in an
+// address.
 
 import { $ } from "./dom.js";
 
@@ -18,7 +19,14 @@ export async function ask(path, { method = "GET", body, keepalive } = {}) {
   for (;;) {
     const used = sessionStorage.getItem(KEPT);
     const signal = AbortSignal.timeout(PATIENCE_MS);
-    const answer = await fetch(path, { method, keepalive, signal, cache: "no-store", headers: headers(used, body), body: body && JSON.stringify(body) });
+    const answer = await fetch(path, {
+      method,
+      keepalive,
+      signal,
+      cache: "no-store",
+      headers: headers(used, body),
+      body: body && JSON.stringify(body),
+    });
     if (answer.status === 401) await another(used);
     else if (answer.ok) return answer.status === 204 ? null : answer.json();
     else throw new Refused(answer.status, await words(path, answer));

@@ -15,7 +15,13 @@ export const attributes = {
   every: 5000,
   isAdmin: true,
   begin() {
-    table = new Table({ caption: "Attributes of recent items", columns: COLUMNS, key: (row) => `${row.of} ${row.key}`, sort: 3, none: "No item that is kept has an attribute." });
+    table = new Table({
+      caption: "Attributes of recent items",
+      columns: COLUMNS,
+      key: (row) => `${row.of} ${row.key}`,
+      sort: 3,
+      none: "No item that is kept has an attribute.",
+    });
     $("attributes").append(table.root);
     $("attributes-pipeline").addEventListener("change", () => {
       answer = null;
@@ -35,7 +41,9 @@ export const attributes = {
     fillPipelines();
     if (!answer) return;
     const words = answer.items
-      ? `Of ${counted(answer.items, "recent item")} in the last ${duration(Math.round(secondsSince(answer.since)))}, ${bytes(answer.bytes / answer.items)} each with all that is around it${answer.left_out ? `; ${counted(answer.left_out, "attribute")} had no room here` : ""}.`
+      ? `Of ${counted(answer.items, "recent item")} in the last ${duration(Math.round(secondsSince(answer.since)))}, ` +
+          `${bytes(answer.bytes / answer.items)} each with all that is around it` +
+          `${answer.left_out ? `; ${counted(answer.left_out, "attribute")} had no room here` : ""}.`
       : "Nothing has passed since the rules of this pipeline changed.";
     if ($("attributes-words").textContent !== words) $("attributes-words").textContent = words;
     table.set(answer.attributes);
@@ -49,6 +57,16 @@ const COLUMNS = [
   { head: "Of", of: (row) => row.of },
   { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items) },
   { head: "Values", number: true, of: (row) => row.values, cell: (row) => amount(row.values) },
-  { head: "Bytes an item", number: true, of: (row) => row.bytes / row.items, cell: (row) => bytes(row.bytes / row.items) },
-  { head: "Of all bytes", number: true, of: share, cell: (row) => element("span", {}, `${(share(row) * 100).toFixed(1)} %`) },
+  {
+    head: "Bytes an item",
+    number: true,
+    of: (row) => row.bytes / row.items,
+    cell: (row) => bytes(row.bytes / row.items),
+  },
+  {
+    head: "Of all bytes",
+    number: true,
+    of: share,
+    cell: (row) => element("span", {}, `${(share(row) * 100).toFixed(1)} %`),
+  },
 ];

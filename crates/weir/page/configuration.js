@@ -25,13 +25,42 @@ export const configuration = {
     configured = await askIfThere("api/configuration");
   },
   begin() {
-    inUse = new Table({ isBeside: true, caption: "The configuration in use", columns: IN_USE, key: (row) => row.pipeline, none: "There are no pipelines." });
-    past = new Table({ isBeside: true, caption: "Earlier configurations, the newest first", columns: PAST, key: keyOf, act: compareWithOlder, none: "It is the first one." });
+    inUse = new Table({
+      isBeside: true,
+      caption: "The configuration in use",
+      columns: IN_USE,
+      key: (row) => row.pipeline,
+      none: "There are no pipelines.",
+    });
+    past = new Table({
+      isBeside: true,
+      caption: "Earlier configurations, the newest first",
+      columns: PAST,
+      key: keyOf,
+      act: compareWithOlder,
+      none: "It is the first one.",
+    });
     const select = (id, words) => element("label", {}, `${words} `, element("select", { id }));
-    const pair = element("div", { class: "bar" }, select("configuration-before", "From"), select("configuration-after", "to"));
-    pair.addEventListener("change", () => { chosen = [$("configuration-before").value, $("configuration-after").value]; compare(); });
-    $("configuration").append(element("div"), element("h2", {}, "In use"), inUse.root, element("h2", {}, "History"), past.root,
-      element("h2", { id: "configuration-compared", tabindex: "-1" }, "What differs between two of them"), pair, element("div", { id: "configuration-changes" }));
+    const pair = element(
+      "div",
+      { class: "bar" },
+      select("configuration-before", "From"),
+      select("configuration-after", "to"),
+    );
+    pair.addEventListener("change", () => {
+      chosen = [$("configuration-before").value, $("configuration-after").value];
+      compare();
+    });
+    $("configuration").append(
+      element("div"),
+      element("h2", {}, "In use"),
+      inUse.root,
+      element("h2", {}, "History"),
+      past.root,
+      element("h2", { id: "configuration-compared", tabindex: "-1" }, "What differs between two of them"),
+      pair,
+      element("div", { id: "configuration-changes" }),
+    );
   },
   show() {
     const { configuration: of, connections, health } = state.now;
@@ -71,8 +100,10 @@ async function compare() {
   $("configuration-before").closest(".bar").hidden = keys.length < 2;
   if (compared === wanted.join()) return;
   compared = wanted.join();
-  const shown = keys.length < 2 ? [element("p", { class: "faint" }, "There is only one: the next one is compared with it here.")]
-    : await Promise.all(wanted.map(linesOf)).then(([before, after]) => difference(before, after), failed);
+  const shown =
+    keys.length < 2
+      ? [element("p", { class: "faint" }, "There is only one: the next one is compared with it here.")]
+      : await Promise.all(wanted.map(linesOf)).then(([before, after]) => difference(before, after), failed);
   // Others may have been chosen meanwhile.
   if (shown && compared === wanted.join()) settle($("configuration-changes"), ...shown);
 }
@@ -107,16 +138,27 @@ function difference(before, after) {
   const lines = changes(before, after);
   const of = (sign) => counted(lines.filter(([one]) => one === sign).length, "line");
   return [
-    element("p", { role: "status" }, lines.length ? `${of("+")} added, ${of("-")} removed.` : "Nothing that is shown of them differs. Credentials, certificates and paths are not shown."),
+    element(
+      "p",
+      { role: "status" },
+      lines.length
+        ? `${of("+")} added, ${of("-")} removed.`
+        : "Nothing that is shown of them differs. Credentials, certificates and paths are not shown.",
+    ),
     lines.length ? shownChanges(lines) : null,
   ];
 }
 
 const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...more });
-const list = (all, kind) => element("ul", { class: `plain ${kind || ""}` }, ...all.map((line) => element("li", {}, line)));
+const list = (all, kind) =>
+  element("ul", { class: `plain ${kind || ""}` }, ...all.map((line) => element("li", {}, line)));
 
-// Who changed a pipeline: a manager of the fields of its object, or the file that it is in. Nothing if that is not known.
-const hand = (by) => (by ? [by.manager ? `${by.manager} (${by.operation})` : by.file, by.at ? day(by.at) : ""].filter(Boolean).join(" ") : "");
+// Who changed a pipeline: a manager of the fields of its object, or the file that it is in. Nothing if it is not known.
+function hand(by) {
+  if (!by) return "";
+  const who = by.manager ? `${by.manager} (${by.operation})` : by.file;
+  return [who, by.at ? day(by.at) : ""].filter(Boolean).join(" ");
+}
 
 // Those who changed pipelines, each with the names of these.
 export function hands(changedBy) {
@@ -132,9 +174,21 @@ const IN_USE = [
   text("Inputs", (row) => row.inputs.join(", "), { words: true, cell: (row) => list(row.inputs) }),
   text("Rules, effective order", (row) => row.rules.map((rule) => rule.text).join(" "), {
     words: true,
-    cell: (row) => list(row.rules.map((rule) => element("span", {}, element("span", { class: "faint" }, `${rule.field} `), element("code", {}, rule.text)))),
+    cell: (row) =>
+      list(
+        row.rules.map((rule) =>
+          element("span", {}, element("span", { class: "faint" }, `${rule.field} `), element("code", {}, rule.text)),
+        ),
+      ),
   }),
-  text("Backend", (row) => [row.backend, ...row.settings].join(" "), { words: true, cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")] }),
+  text("Backend", (row) => [row.backend, ...row.settings].join(" "), {
+    words: true,
+    cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")],
+  }),
+  text("Backend", (row) => [row.backend, ...row.settings].join(" "), {
+    words: true,
+    cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")],
+  }),
   text("Changed by", (row) => hand(row.changed_by), { words: true }),
 ];
 
@@ -142,21 +196,40 @@ const names = (head, way) => text(head, (row) => listed(row[way], row.left_out[w
 
 // What brings a configuration, as the process calls it.
 export const BROUGHT = {
-  start: "the start of the process", sighup: "SIGHUP", files_changed: "a change of its files", daily: "a look once a day",
-  secret: "the operator's Secret", saved: "the last good one on the disk",
+  start: "the start of the process",
+  sighup: "SIGHUP",
+  files_changed: "a change of its files",
+  daily: "a look once a day",
+  secret: "the operator's Secret",
+  saved: "the last good one on the disk",
 };
 
 // Which state of the Secret it was, as far as that is known.
-const versions = (row) => [["revision", row.revision], ["resourceVersion", row.resource_version]].filter(([, name]) => name).map((pair) => pair.join(" "));
+const versions = (row) =>
+  [
+    ["revision", row.revision],
+    ["resourceVersion", row.resource_version],
+  ]
+    .filter(([, name]) => name)
+    .map((pair) => pair.join(" "));
 
 const PAST = [
   { head: "Time", of: (row) => row.at, cell: (row) => day(row.at) },
   text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "warn" : null) }),
-  text("Brought by", (row) => [BROUGHT[row.by] || row.by, ...versions(row)].join(" "), { cell: (row) => [BROUGHT[row.by] || row.by, list(versions(row), "faint")] }),
+  text("Brought by", (row) => [BROUGHT[row.by] || row.by, ...versions(row)].join(" "), {
+    cell: (row) => [BROUGHT[row.by] || row.by, list(versions(row), "faint")],
+  }),
   names("Added", "added"),
   names("Changed", "changed"),
   names("Removed", "removed"),
-  text("Changed by", (row) => hands(row.changed_by).join(" "), { words: true, cell: (row) => list(hands(row.changed_by)) }),
+  text("Changed by", (row) => hands(row.changed_by).join(" "), {
+    words: true,
+    cell: (row) => list(hands(row.changed_by)),
+  }),
   text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
-  { head: "Compare", of: () => "", cell: (row) => (row.is_kept && older(keyOf(row)) ? button("With the one before", "compare") : "") },
+  {
+    head: "Compare",
+    of: () => "",
+    cell: (row) => (row.is_kept && older(keyOf(row)) ? button("With the one before", "compare") : ""),
+  },
 ];

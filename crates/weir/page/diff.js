@@ -43,9 +43,17 @@ function walk(before, after, common) {
   const lines = [];
   let [i, j] = [0, 0];
   while (i < before.length || j < after.length) {
-    if (i < before.length && j < after.length && before[i] === after[j]) { lines.push([" ", before[i]]); i += 1; j += 1; }
-    else if (j === after.length || (i < before.length && common[i + 1][j] >= common[i][j + 1])) { lines.push(["-", before[i]]); i += 1; }
-    else { lines.push(["+", after[j]]); j += 1; }
+    if (i < before.length && j < after.length && before[i] === after[j]) {
+      lines.push([" ", before[i]]);
+      i += 1;
+      j += 1;
+    } else if (j === after.length || (i < before.length && common[i + 1][j] >= common[i][j + 1])) {
+      lines.push(["-", before[i]]);
+      i += 1;
+    } else {
+      lines.push(["+", after[j]]);
+      j += 1;
+    }
   }
   return lines;
 }

@@ -20,10 +20,12 @@ export function drawn(name, attributes = {}, ...children) {
   return made;
 }
 
-// Makes what is shown equal to the children given, and touches only what differs: the focus, a selection and a click under
-// way stay where they are. So listeners belong to what stays, never to the children.
+// Makes what is shown equal to the children given, and touches only what differs: the focus, a selection and a click
+// under way stay where they are. So listeners belong to what stays, never to the children.
 export function settle(shown, ...children) {
-  const wanted = children.filter((child) => child != null).map((child) => (typeof child === "string" ? document.createTextNode(child) : child));
+  const wanted = children
+    .filter((child) => child != null)
+    .map((child) => (typeof child === "string" ? document.createTextNode(child) : child));
   wanted.forEach((child, index) => {
     const there = shown.childNodes[index];
     if (!there) shown.append(child);
@@ -40,7 +42,8 @@ function adopt(there, child) {
   if (there.nodeType !== Node.ELEMENT_NODE) { there.replaceWith(child); return; }
   const kept = ({ name }) => OF_THE_READER.has(name) || child.hasAttribute(name);
   for (const attribute of [...there.attributes].filter((one) => !kept(one))) there.removeAttribute(attribute.name);
-  for (const { name, value } of child.attributes) if (there.getAttribute(name) !== value && !OF_THE_READER.has(name)) there.setAttribute(name, value);
+  for (const { name, value } of child.attributes)
+    if (there.getAttribute(name) !== value && !OF_THE_READER.has(name)) there.setAttribute(name, value);
   settle(there, ...child.childNodes);
 }
 
@@ -77,17 +80,20 @@ const two = (n) => String(n).padStart(2, "0");
 // A time of an answer, or milliseconds since the Unix epoch, by the reader's clock.
 export function clock(time) {
   const at = new Date(time);
-  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.` +
+    `${String(at.getMilliseconds()).padStart(3, "0")}`;
 }
 
 export function day(time) {
   const at = new Date(time);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:` +
+    `${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
 export function facts(...pairs) {
   const list = element("dl");
-  for (const [name, value] of pairs) if (value !== "" && value != null) list.append(element("dt", {}, name), element("dd", {}, value));
+  for (const [name, value] of pairs)
+    if (value !== "" && value != null) list.append(element("dt", {}, name), element("dd", {}, value));
   return list;
 }
 
@@ -98,7 +104,8 @@ export const faint = (text) => element("span", { class: "faint" }, text);
 
 export const button = (text, act, more = {}) => element("button", { type: "button", "data-act": act, ...more }, text);
 
-// Copies, and says so on the button. Without a clipboard, as on a host that is not this one and has no TLS, the old way.
+// Copies, and says so on the button. Without a clipboard, as on a host that is not this one and has no TLS, the old
+// way.
 export async function copy(text, from) {
   try {
     await navigator.clipboard.writeText(text);

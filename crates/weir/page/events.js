@@ -5,7 +5,8 @@ import { BROUGHT, hands } from "./configuration.js";
 import { day, listed } from "./dom.js";
 import { troubleKind } from "./state.js";
 
-// What the process remembers, the oldest changes and the newest configurations first; `null` on a port that has none of these.
+// What the process remembers, the oldest changes and the newest configurations first; `null` on a port that has none of
+// these.
 let changes = [];
 let history = [];
 
@@ -15,7 +16,10 @@ export async function lookForEvents() {
 }
 
 // All of them, the newest first.
-export const events = () => [...changes.map(ofFlow), ...(history || []).map(ofConfiguration)].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
+export const events = () =>
+  [...changes.map(ofFlow), ...(history || []).map(ofConfiguration)].sort(
+    (one, other) => Date.parse(other.at) - Date.parse(one.at),
+  );
 
 // Those that a pipeline has a part in.
 export const eventsOf = (pipeline) => events().filter((event) => event.concerns(pipeline));
@@ -23,19 +27,37 @@ export const eventsOf = (pipeline) => events().filter((event) => event.concerns(
 const words = (of) => of.replaceAll("_", " ");
 
 function ofFlow({ at, pipeline, before, state, message }) {
-  return { key: `${at} ${pipeline}`, at, about: pipeline, what: `${words(before)} → ${words(state)}`, said: message || "", kind: troubleKind(state), concerns: (name) => name === pipeline };
+  return {
+    key: `${at} ${pipeline}`,
+    at,
+    about: pipeline,
+    what: `${words(before)} → ${words(state)}`,
+    said: message || "",
+    kind: troubleKind(state),
+    concerns: (name) => name === pipeline,
+  };
 }
 
-const WHAT = { started: "started with a configuration", changed: "took up another configuration", refused: "refused a configuration" };
+const WHAT = {
+  started: "started with a configuration",
+  changed: "took up another configuration",
+  refused: "refused a configuration",
+};
 
 function ofConfiguration({ number, at, what, by, error, changed_by: changedBy, left_out: leftOut, ...lists }) {
   const ways = ["added", "changed", "removed"].filter((way) => lists[way].length);
   const names = ways.flatMap((way) => lists[way]);
   // Of a long list the end is not known. One that was refused would have been for any of them.
   const isOpen = what === "refused" || ways.some((way) => leftOut[way]);
+  const listedWays = ways.map((way) => `${way} ${listed(lists[way], leftOut[way])}`);
   return {
-    key: `${number} ${at}`, at, about: "this process", what: `${WHAT[what] || what} (${BROUGHT[by] || by})`, kind: what === "refused" ? "warn" : null,
-    said: error || [...ways.map((way) => `${way} ${listed(lists[way], leftOut[way])}`), ...hands(changedBy)].join("; ") || "nothing is different", concerns: (name) => isOpen || names.includes(name),
+    key: `${number} ${at}`,
+    at,
+    about: "this process",
+    what: `${WHAT[what] || what} (${BROUGHT[by] || by})`,
+    kind: what === "refused" ? "warn" : null,
+    said: error || [...listedWays, ...hands(changedBy)].join("; ") || "nothing is different",
+    concerns: (name) => isOpen || names.includes(name),
   };
 }
 

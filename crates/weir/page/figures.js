@@ -33,7 +33,14 @@ export const books = {
   title: "Books",
   begin() {
     const columns = [
-      { head: "Pipeline", of: (row) => row.pipeline, cell: (row) => [row.pipeline, row.orphan ? element("div", { class: "faint" }, "not configured any more") : null] },
+      {
+        head: "Pipeline",
+        of: (row) => row.pipeline,
+        cell: (row) => [
+          row.pipeline,
+          row.orphan ? element("div", { class: "faint" }, "not configured any more") : null,
+        ],
+      },
       items("Accepted", (row) => row.books.accepted),
       items("Recovered", (row) => row.books.recovered),
       items("Delivered", (row) => row.books.delivered),
@@ -43,7 +50,12 @@ export const books = {
       items("Pending", (row) => row.books.pending),
       items("Difference", (row) => row.books.difference, (row) => (isOff(row) ? "bad" : "well")),
     ];
-    booksTable = new Table({ caption: "Items of each pipeline since the start of the process", columns, key: (row) => row.pipeline, total: processOf });
+    booksTable = new Table({
+      caption: "Items of each pipeline since the start of the process",
+      columns,
+      key: (row) => row.pipeline,
+      total: processOf,
+    });
     $("books").append(element("p"), booksTable.root, element("p", { class: "faint" }));
   },
   show() {
@@ -54,8 +66,11 @@ export const books = {
     verdict.textContent = off
       ? `The books of ${off} pipelines do not add up: this is a bug in Weir, please report it.`
       : "Every item is accounted for: accepted + recovered = delivered + filtered + dropped + rejected + pending.";
-    const kinds = ["spans", "data points", "log records"].map((what, index) => `${amount(state.now.unclaimed[index])} ${what}`);
-    unclaimed.textContent = `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books. A tap of what no pipeline takes shows them.`;
+    const kinds = ["spans", "data points", "log records"].map(
+      (what, index) => `${amount(state.now.unclaimed[index])} ${what}`,
+    );
+    unclaimed.textContent = `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books. ` +
+      "A tap of what no pipeline takes shows them.";
     booksTable.set(all);
   },
 };
@@ -63,8 +78,12 @@ export const books = {
 // The books of all pipelines together. Differences may cancel each other: so the total is right only if all are.
 function processOf(rows) {
   const all = (of) => rows.reduce((total, row) => total + of(row.books), 0);
-  const each = Object.fromEntries(["accepted", "recovered", "delivered", "pending", "difference"].map((name) => [name, all((of) => of[name])]));
-  const byReason = Object.fromEntries(["filtered", "dropped", "rejected"].map((way) => [way, { all: all((of) => sum(of[way])) }]));
+  const each = Object.fromEntries(
+    ["accepted", "recovered", "delivered", "pending", "difference"].map((name) => [name, all((of) => of[name])]),
+  );
+  const byReason = Object.fromEntries(
+    ["filtered", "dropped", "rejected"].map((way) => [way, { all: all((of) => sum(of[way])) }]),
+  );
   return { pipeline: "This process", books: { ...each, ...byReason, mismatches: rows.filter(isOff).length } };
 }
 
@@ -76,33 +95,82 @@ export const memory = {
   begin() {
     const columns = [
       { head: "Part", of: nameOf },
-      { head: "In use", number: true, of: (part) => part.used_bytes, cell: (part) => (part.used_bytes == null ? "limited by number" : bytes(part.used_bytes)) },
+      {
+        head: "In use",
+        number: true,
+        of: (part) => part.used_bytes,
+        cell: (part) => (part.used_bytes == null ? "limited by number" : bytes(part.used_bytes)),
+      },
       { head: "Size", number: true, of: (part) => part.bytes, cell: (part) => bytes(part.bytes) },
       { head: "What it is for", words: true, of: (part) => PARTS[part.holder] || "" },
     ];
-    partsTable = new Table({ caption: "Parts of the memory budget", columns, key: (part) => part.holder, isBeside: true });
-    pipelinesTable = new Table({ caption: "What each pipeline holds", columns: HOLDS, key: (line) => line.pipeline, isBeside: true, none: "There are no pipelines." });
-    $("memory").append(element("p"), element("div", { class: "held", role: "img", "aria-label": "Parts of the memory budget; the strong part of each is in use" }),
-      element("p", { class: "faint words" }, "Each part of the bar is a row below, in the same order. The stronger colour is in use, the rest is free. “Limited by number” is set aside in full: there can be no more of these than have room, so their bytes are not counted."),
-      element("h2", {}, "Would a request be taken now?"), element("div", { id: "admission" }),
-      element("h2", {}, "Who holds what"), partsTable.root,
-      element("h2", {}, "What each pipeline holds"), element("p", { class: "faint words" }, "Of the payloads and of the disk. What several pipelines wait with is there once, and counted for each of them."), pipelinesTable.root,
-      element("h2", {}, "Disk"), element("div"));
+    partsTable = new Table({
+      caption: "Parts of the memory budget",
+      columns,
+      key: (part) => part.holder,
+      isBeside: true,
+    });
+    pipelinesTable = new Table({
+      caption: "What each pipeline holds",
+      columns: HOLDS,
+      key: (line) => line.pipeline,
+      isBeside: true,
+      none: "There are no pipelines.",
+    });
+    $("memory").append(
+      element("p"),
+      element("div", {
+        class: "held",
+        role: "img",
+        "aria-label": "Parts of the memory budget; the strong part of each is in use",
+      }),
+      element(
+        "p",
+        { class: "faint words" },
+        "Each part of the bar is a row below, in the same order. The stronger colour is in use, the rest is free. " +
+          "“Limited by number” is set aside in full: there can be no more of these than have room, so their bytes " +
+          "are not counted.",
+      ),
+      element("h2", {}, "Would a request be taken now?"),
+      element("div", { id: "admission" }),
+      element("h2", {}, "Who holds what"),
+      partsTable.root,
+      element("h2", {}, "What each pipeline holds"),
+      element(
+        "p",
+        { class: "faint words" },
+        "Of the payloads and of the disk. What several pipelines wait with is there once, and counted for each of " +
+          "them.",
+      ),
+      pipelinesTable.root,
+      element("h2", {}, "Disk"),
+      element("div"),
+    );
   },
   show() {
     const { memory: budget, journal, rss_bytes } = state.now;
     const parts = budget.parts.filter((part) => part.bytes > 0);
     const [words, bar, disk] = [$("memory").firstChild, $("memory").querySelector(".held"), $("memory").lastChild];
-    words.textContent = `The budget is ${bytes(budget.total_bytes)}; the process has ${bytes(rss_bytes)} of the machine's memory.`;
+    words.textContent = `The budget is ${bytes(budget.total_bytes)}; the process has ${bytes(rss_bytes)} of the ` +
+      "machine's memory.";
     bar.replaceChildren(...parts.map((part) => held(part, budget.total_bytes)));
     settle($("admission"), ...admission(state.now));
     partsTable.set(parts);
     pipelinesTable.set(state.now.pipelines);
-    settle(disk, journal
-      ? facts(["journal", `${bytes(journal.disk_bytes)} in ${journal.segments} files`],
-        ["damaged items", journal.damaged_items ? amount(journal.damaged_items) : ""],
-        ["state", journal.failed ? "the disk takes nothing: clients are asked to come again" : "well"])
-      : element("p", { class: "warn" }, "There is no data directory: what no backend has taken is lost when this process ends."));
+    settle(
+      disk,
+      journal
+        ? facts(
+            ["journal", `${bytes(journal.disk_bytes)} in ${journal.segments} files`],
+            ["damaged items", journal.damaged_items ? amount(journal.damaged_items) : ""],
+            ["state", journal.failed ? "the disk takes nothing: clients are asked to come again" : "well"],
+          )
+        : element(
+            "p",
+            { class: "warn" },
+            "There is no data directory: what no backend has taken is lost when this process ends.",
+          ),
+    );
   },
 };
 
@@ -112,20 +180,46 @@ const LIMITS = {
   share_bytes: "what one pipeline may hold", read_back_bytes: "what one pipeline reads back from the disk",
 };
 
-// What is in use and what is free, in numbers that add up, and what that means for a request. All of them are the process's own.
+// What is in use and what is free, in numbers that add up, and what that means for a request. All of them are the
+// process's own.
 function admission({ memory: { total_bytes: total, admission: of }, refused_requests: refusals }) {
   const exact = (n, words) => element("span", {}, `${amount(n)} bytes, ${bytes(n)}`, faint(`: ${words}`));
   const limit = Object.keys(LIMITS).find((name) => of.limits[name] === of.largest_bytes);
   return [
-    element("p", { class: of.refused ? "bad" : "well" }, of.refused ? `Even a small one would be refused: ${of.refused_because}.` : `Yes: there is room for one of up to ${bytes(of.fits_bytes)}, if nobody else takes it.`),
+    element(
+      "p",
+      { class: of.refused ? "bad" : "well" },
+      of.refused
+        ? `Even a small one would be refused: ${of.refused_because}.`
+        : `Yes: there is room for one of up to ${bytes(of.fits_bytes)}, if nobody else takes it.`,
+    ),
     facts(
       ["the budget", exact(total, "--memory")],
       ["− set aside", exact(of.set_aside_bytes, "the parts below but for payloads, used or not")],
-      ["− taken", exact(of.used_bytes, `telemetry that is here, and work on it${of.is_scarce ? "; that is more than half, so bodies that come slowly are refused" : ""}`)],
+      [
+        "− taken",
+        exact(
+          of.used_bytes,
+          "telemetry that is here, and work on it" +
+            `${of.is_scarce ? "; that is more than half, so bodies that come slowly are refused" : ""}`,
+        ),
+      ],
       ["= free", exact(of.free_bytes, "for requests that come")],
-      ["a request costs", `${bytes(of.request_bytes)} from its head to its answer; up to ${of.copies} times its size, decompressed, while all pipelines take their part of it; and ${bytes(of.enrichment_bytes)} more while facts about its sender are added`],
-      ["the largest", `${bytes(of.largest_bytes)}, because of ${LIMITS[limit] || "what there is"}; a larger one is refused for good`],
-      ["refused when", `what it needs is not free within ${duration(of.patience_seconds)}, or ${of.most_waiting} others wait for that: ${of.waiting} wait now`],
+      [
+        "a request costs",
+        `${bytes(of.request_bytes)} from its head to its answer; up to ${of.copies} times its size, decompressed, ` +
+          `while all pipelines take their part of it; and ${bytes(of.enrichment_bytes)} more while facts about its ` +
+          "sender are added",
+      ],
+      [
+        "the largest",
+        `${bytes(of.largest_bytes)}, because of ${LIMITS[limit] || "what there is"}; a larger one is refused for good`,
+      ],
+      [
+        "refused when",
+        `what it needs is not free within ${duration(of.patience_seconds)}, or ${of.most_waiting} others wait for ` +
+          `that: ${of.waiting} wait now`,
+      ],
       ["refused so far", reasons(refusals).replaceAll("_", " ") || "none"],
     ),
   ];
@@ -137,20 +231,38 @@ const inMemory = (line) => (line.backlog ? Math.max(0, line.pending_bytes - line
 const HOLDS = [
   { head: "Pipeline", of: (line) => line.pipeline },
   {
-    head: "In memory", number: true, of: inMemory,
-    cell: (line) => [bytes(inMemory(line)), element("div", { class: "faint" }, line.backlog ? "" : `of ${bytes(line.share_bytes)}, its share`)],
+    head: "In memory",
+    number: true,
+    of: inMemory,
+    cell: (line) => [
+      bytes(inMemory(line)),
+      element("div", { class: "faint" }, line.backlog ? "" : `of ${bytes(line.share_bytes)}, its share`),
+    ],
   },
   {
-    head: "On disk", number: true, of: ({ backlog }) => backlog?.bytes,
-    cell: ({ backlog }) => (backlog ? [bytes(backlog.bytes), element("div", { class: "faint" }, `of ${bytes(backlog.limit_bytes)}`)] : ""),
+    head: "On disk",
+    number: true,
+    of: ({ backlog }) => backlog?.bytes,
+    cell: ({ backlog }) =>
+      backlog ? [bytes(backlog.bytes), element("div", { class: "faint" }, `of ${bytes(backlog.limit_bytes)}`)] : "",
   },
-  { head: "Items that wait", number: true, of: (line) => line.books.pending, cell: (line) => amount(line.books.pending) },
+  {
+    head: "Items that wait",
+    number: true,
+    of: (line) => line.books.pending,
+    cell: (line) => amount(line.books.pending),
+  },
 ];
 
 function held(part, total) {
   const used = element("b");
   used.style.width = `${part.used_bytes == null ? 0 : (100 * part.used_bytes) / part.bytes}%`;
-  const made = element("i", { title: `${nameOf(part)}: ${part.used_bytes == null ? "" : `${bytes(part.used_bytes)} of `}${bytes(part.bytes)}` }, used, element("span", {}, nameOf(part)));
+  const made = element(
+    "i",
+    { title: `${nameOf(part)}: ${part.used_bytes == null ? "" : `${bytes(part.used_bytes)} of `}${bytes(part.bytes)}` },
+    used,
+    element("span", {}, nameOf(part)),
+  );
   made.style.width = `${(100 * part.bytes) / total}%`;
   return made;
 }

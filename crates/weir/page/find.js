@@ -65,13 +65,18 @@ const isId = (text) => /^([0-9a-f]{16}|[0-9a-f]{32})$/i.test(text);
 function hasText({ otlp }, text) {
   const request = atob(otlp);
   const has = (bytes) => request.includes(String.fromCharCode(...bytes));
-  return has(new TextEncoder().encode(text)) || (isId(text) && has(text.match(/../g).map((pair) => parseInt(pair, 16))));
+  return (
+    has(new TextEncoder().encode(text)) || (isId(text) && has(text.match(/../g).map((pair) => parseInt(pair, 16))))
+  );
 }
 
 // Among the few items that are kept of each pipeline. Some may have gone meanwhile, and another search may have begun.
 async function findKept(text) {
   for (const { pipeline } of state.now.pipelines) {
-    const kept = await ask(`api/recent?pipeline=${pipeline}&text=${encodeURIComponent(text)}`).catch(() => ({ items: [], removed: [] }));
+    const kept = await ask(`api/recent?pipeline=${pipeline}&text=${encodeURIComponent(text)}`).catch(() => ({
+      items: [],
+      removed: [],
+    }));
     if (text !== words) return;
     for (const item of [...kept.items, ...kept.removed]) note("in", item);
   }
@@ -92,7 +97,8 @@ function note(edge, seen) {
   of.steps.set(edge, { at: seen.at });
   if (seen.removed_by) of.steps.set("removed", { at: seen.at, removedBy: seen.removed_by });
   // The way is told where the item is last; when it was told first is as near as it is known.
-  if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out"))) Object.assign(of, { way: seen.way, wayBy: Date.now() });
+  if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out")))
+    Object.assign(of, { way: seen.way, wayBy: Date.now() });
 }
 
 function showState() {
@@ -103,18 +109,35 @@ function showState() {
   const ends = Math.max(...taps.map((of) => of.ends)) / 1000 - Date.now() / 1000;
   const pipelines = new Set([...found.values()].map((of) => of.pipeline));
   const unclaimed = pipelines.delete(NOBODY);
-  const where = !unclaimed ? ` in ${counted(pipelines.size, "pipeline")}` : pipelines.size ? ` in ${counted(pipelines.size, "pipeline")} and outside of all` : ", and no pipeline takes it";
-  const hits = found.size >= MOST_FOUND ? `${amount(MOST_FOUND)} items found, which is as many as are kept` : found.size ? `${counted(found.size, "item")} found${where}` : "nothing with it has passed yet";
+  const inSome = ` in ${counted(pipelines.size, "pipeline")}`;
+  const outside = pipelines.size ? `${inSome} and outside of all` : ", and no pipeline takes it";
+  const hits =
+    found.size >= MOST_FOUND
+      ? `${amount(MOST_FOUND)} items found, which is as many as are kept`
+      : found.size
+        ? `${counted(found.size, "item")} found${unclaimed ? outside : inSome}`
+        : "nothing with it has passed yet";
   const leftOut = Math.max(...taps.map((of) => of.leftOut));
-  const state = isOpen ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more` : `Ended: “${words}”`;
-  $("find-state").textContent = `${state}; ${amount(seen)} items have passed; ${hits}${leftOut ? `; ${amount(leftOut)} were left out, over the limit` : ""}.`;
+  const state = isOpen
+    ? `Following “${words}” for ${duration(Math.max(0, Math.round(ends)))} more`
+    : `Ended: “${words}”`;
+  $("find-state").textContent =
+    `${state}; ${amount(seen)} items have passed; ${hits}` +
+      `${leftOut ? `; ${amount(leftOut)} were left out, over the limit` : ""}.`;
 }
 
 function showWays() {
-  const parts = [...grouped()].map(([pipeline, items]) => element("div", { class: "card" },
-    element("h2", {}, pipeline),
-    ...items.slice(0, MOST_SHOWN).map(itemWay),
-    items.length > MOST_SHOWN ? element("p", { class: "faint" }, `and ${amount(items.length - MOST_SHOWN)} more`) : null));
+  const parts = [...grouped()].map(([pipeline, items]) =>
+    element(
+      "div",
+      { class: "card" },
+      element("h2", {}, pipeline),
+      ...items.slice(0, MOST_SHOWN).map(itemWay),
+      items.length > MOST_SHOWN
+        ? element("p", { class: "faint" }, `and ${amount(items.length - MOST_SHOWN)} more`)
+        : null,
+    ),
+  );
   settle($("find-ways"), ...lostBefore.map(loss), ...parts);
 }
 
@@ -127,12 +150,26 @@ function grouped() {
   return by;
 }
 
-const loss = (sample) => element("div", { class: "card" },
-  element("h2", { class: "bad" }, `${sample.pipeline}: ${sample.way === "rejected" ? "refused by the backend" : "given up"} before`),
-  element("p", { class: "words" }, `At ${clock(sample.at)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ${sample.message}`));
+const loss = (sample) =>
+  element(
+    "div",
+    { class: "card" },
+    element(
+      "h2",
+      { class: "bad" },
+      `${sample.pipeline}: ${sample.way === "rejected" ? "refused by the backend" : "given up"} before`,
+    ),
+    element(
+      "p",
+      { class: "words" },
+      `At ${clock(sample.at)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ` +
+        `${sample.message}`,
+    ),
+  );
 
 function itemWay({ item, steps, way: last, wayBy }) {
-  const step = (name, words) => (steps.has(name) ? element("li", {}, element("time", {}, clock(steps.get(name).at)), " ", words) : null);
+  const step = (name, words) =>
+    steps.has(name) ? element("li", {}, element("time", {}, clock(steps.get(name).at)), " ", words) : null;
   const rule = steps.get("removed")?.removedBy;
   return element("div", { class: "way" },
     element("p", { class: "line" }, ...summary(item)),
@@ -141,5 +178,16 @@ function itemWay({ item, steps, way: last, wayBy }) {
       step("removed", rule ? removedBy(rule) : "removed by a rule"),
       step("out", "passed the rules"),
       step("unclaimed", "arrived, and no pipeline takes it"),
-      last && last !== "removed" && last !== "unclaimed" ? element("li", {}, element("time", {}, clock(wayBy)), " ", way(last), element("span", { class: "faint" }, " (when this page heard of it)")) : null));
+      last && last !== "removed" && last !== "unclaimed"
+        ? element(
+            "li",
+            {},
+            element("time", {}, clock(wayBy)),
+            " ",
+            way(last),
+            element("span", { class: "faint" }, " (when this page heard of it)"),
+          )
+        : null,
+    ),
+  );
 }

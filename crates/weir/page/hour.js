@@ -1,4 +1,5 @@
-// The past of a pipeline: the last minutes, small, in its row; and the last hour with axes, and the values under the pointer.
+// The past of a pipeline: the last minutes, small, in its row; and the last hour with axes, and the values under the
+// pointer.
 
 import { amount, clock, drawn, duration, element, rate, settle } from "./dom.js";
 import { eventsOf } from "./events.js";
@@ -13,10 +14,19 @@ export function spark(points, width = 160, height = 28) {
   const most = Math.max(1, Math.floor(LATELY_S / state.step));
   const last = points.slice(-most);
   const label = `${duration(last.length * state.step)}: ${totals(last)}`;
-  const svg = drawn("svg", { width, height, viewBox: `0 0 ${most} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
+  const svg = drawn("svg", {
+    width,
+    height,
+    viewBox: `0 0 ${most} ${height}`,
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": label,
+  });
   const heights = (column, top) => (value) => height - 1 - (value / top) * (height - 2);
   const begins = most - last.length;
-  svg.append(...lines(last, (index) => begins + index, heights(CAME, peakOf(last)), heights(WAITED, waitedMost(last)), height));
+  svg.append(
+    ...lines(last, (index) => begins + index, heights(CAME, peakOf(last)), heights(WAITED, waitedMost(last)), height),
+  );
   return svg;
 }
 
@@ -32,11 +42,14 @@ function totals(points) {
 function lines(points, x, y, area, floor) {
   if (points.length < 2) return [];
   const has = (column) => points.some((point) => point[column] > 0);
-  const path = (column, of) => points.map((point, index) => `${x(index).toFixed(1)},${of(point[column]).toFixed(1)}`).join(" ");
+  const path = (column, of) =>
+    points.map((point, index) => `${x(index).toFixed(1)},${of(point[column]).toFixed(1)}`).join(" ");
   const waited = () => `${x(0).toFixed(1)},${floor} ${path(WAITED, area)} ${x(points.length - 1).toFixed(1)},${floor}`;
   return [
     has(WAITED) ? drawn("polygon", { class: "pending", points: waited() }) : null,
-    ...KINDS.map((kind, column) => (column < LOST || has(LOST) ? drawn("polyline", { class: kind, points: path(column, y) }) : null)),
+    ...KINDS.map((kind, column) =>
+      column < LOST || has(LOST) ? drawn("polyline", { class: kind, points: path(column, y) }) : null,
+    ),
   ].filter(Boolean);
 }
 
@@ -63,12 +76,43 @@ export function hour(pipeline) {
   shown = frame(pipeline, pastOf(pipeline));
   const { points, happened, span, every, begins, left, right, x, y, area } = shown;
   const name = span === HOUR_S ? "hour" : duration(span);
-  const svg = drawn("svg", { class: "hour", width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, tabindex: 0, role: "slider", "aria-label": `The last ${name} of ${pipeline}`, "aria-describedby": "hour-words" },
-    ...timeTicks(begins, span, every), ...scale(left, y, LEFT - 6, "end", "items/s"), ...scale(right, area, RIGHT + 6, "start", "waiting"),
-    ...lines(points, (index) => x(timeOf(index)), (items) => y(items / state.step), area, FLOOR), ...happened.map(eventMark), drawn("g", { class: "mark" }, ...mark()));
+  const svg = drawn(
+    "svg",
+    {
+      class: "hour",
+      width: WIDTH,
+      height: HEIGHT,
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      tabindex: 0,
+      role: "slider",
+      "aria-label": `The last ${name} of ${pipeline}`,
+      "aria-describedby": "hour-words",
+    },
+    ...timeTicks(begins, span, every),
+    ...scale(left, y, LEFT - 6, "end", "items/s"),
+    ...scale(right, area, RIGHT + 6, "start", "waiting"),
+    ...lines(
+      points,
+      (index) => x(timeOf(index)),
+      (items) => y(items / state.step),
+      area,
+      FLOOR,
+    ),
+    ...happened.map(eventMark),
+    drawn("g", { class: "mark" }, ...mark()),
+  );
   for (const [key, value] of Object.entries(spoken())) svg.setAttribute(key, value);
-  return [svg, element("p", { id: "hour-value" }, reading()),
-    element("p", { id: "hour-words", class: "faint" }, `The last ${name} up to now, ${totals(points)}: items a second that came (blue), went (green), were lost (red); and items that waited (area, with its numbers at the right). Marks at the top are what happened to it. The pointer or ← → shows the values.`)];
+  return [
+    svg,
+    element("p", { id: "hour-value" }, reading()),
+    element(
+      "p",
+      { id: "hour-words", class: "faint" },
+      `The last ${name} up to now, ${totals(points)}: items a second that came (blue), went (green), were lost ` +
+        "(red); and items that waited (area, with its numbers at the right). Marks at the top are what happened to " +
+        "it. The pointer or ← → shows the values.",
+    ),
+  ];
 }
 
 function frame(pipeline, past) {
@@ -78,8 +122,22 @@ function frame(pipeline, past) {
   const left = ticks(peakOf(points) / state.step, 0);
   const right = ticks(waitedMost(points), 1);
   const height = (top) => (value) => FLOOR - (value / top) * (FLOOR - TOP);
-  const happened = eventsOf(pipeline).map((event) => ({ ...event, seconds: Date.parse(event.at) / 1000 })).filter(({ seconds }) => seconds >= begins && seconds <= begins + span);
-  return { pipeline, points, happened, span, every, begins, left, right, y: height(left.at(-1)), area: height(right.at(-1)), x: (at) => LEFT + ((at - begins) / span) * (RIGHT - LEFT) };
+  const happened = eventsOf(pipeline)
+    .map((event) => ({ ...event, seconds: Date.parse(event.at) / 1000 }))
+    .filter(({ seconds }) => seconds >= begins && seconds <= begins + span);
+  return {
+    pipeline,
+    points,
+    happened,
+    span,
+    every,
+    begins,
+    left,
+    right,
+    y: height(left.at(-1)),
+    area: height(right.at(-1)),
+    x: (at) => LEFT + ((at - begins) / span) * (RIGHT - LEFT),
+  };
 }
 
 // When a point ended, in Unix seconds.
@@ -98,15 +156,25 @@ const COMPACT = new Intl.NumberFormat("en-US", { notation: "compact", maximumSig
 
 function scale(values, y, x, anchor, unit) {
   const text = (at, words) => drawn("text", { x, y: at, "text-anchor": anchor }, words);
-  const grid = (value) => (anchor === "end" ? [drawn("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y(value).toFixed(1), y2: y(value).toFixed(1) })] : []);
-  return [text(TOP - 12, unit), ...values.flatMap((value) => [...grid(value), text((y(value) + 4).toFixed(1), COMPACT.format(value))])];
+  const grid = (value) =>
+    anchor === "end"
+      ? [drawn("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y(value).toFixed(1), y2: y(value).toFixed(1) })]
+      : [];
+  return [
+    text(TOP - 12, unit),
+    ...values.flatMap((value) => [...grid(value), text((y(value) + 4).toFixed(1), COMPACT.format(value))]),
+  ];
 }
 
 const told = ({ at, what }) => `${clock(at).slice(0, 8)} ${what}`;
 
 function eventMark(event) {
   const x = shown.x(event.seconds).toFixed(1);
-  return drawn("line", { class: `event ${event.kind || ""}`, x1: x, x2: x, y1: TOP - 8, y2: TOP + 6 }, drawn("title", {}, told(event)));
+  return drawn(
+    "line",
+    { class: `event ${event.kind || ""}`, x1: x, x2: x, y1: TOP - 8, y2: TOP + 6 },
+    drawn("title", {}, told(event)),
+  );
 }
 
 // At whole minutes of the reader's clock.
@@ -117,7 +185,10 @@ function timeTicks(begins, span, every) {
   for (let at = first.getTime() / 1000; at <= begins + span; at += every) {
     if (at < begins) continue;
     const x = shown.x(at).toFixed(1);
-    made.push(drawn("line", { class: "grid", x1: x, x2: x, y1: FLOOR, y2: FLOOR + 5 }), drawn("text", { x, y: FLOOR + 18, "text-anchor": "middle" }, clock(at * 1000).slice(0, 5)));
+    made.push(
+      drawn("line", { class: "grid", x1: x, x2: x, y1: FLOOR, y2: FLOOR + 5 }),
+      drawn("text", { x, y: FLOOR + 18, "text-anchor": "middle" }, clock(at * 1000).slice(0, 5)),
+    );
   }
   return made;
 }
@@ -137,7 +208,11 @@ function mark() {
   const [point, x] = [shown.points[index], shown.x(timeOf(index)).toFixed(1)];
   const dot = (kind, y) => drawn("circle", { class: kind, cx: x, cy: y.toFixed(1), r: 3 });
   const kinds = point[LOST] ? KINDS : KINDS.slice(0, LOST);
-  return [drawn("line", { x1: x, x2: x, y1: TOP, y2: FLOOR }), dot("waits", shown.area(point[WAITED])), ...kinds.map((kind, column) => dot(kind, shown.y(point[column] / state.step)))];
+  return [
+    drawn("line", { x1: x, x2: x, y1: TOP, y2: FLOOR }),
+    dot("waits", shown.area(point[WAITED])),
+    ...kinds.map((kind, column) => dot(kind, shown.y(point[column] / state.step))),
+  ];
 }
 
 function values(index) {
@@ -145,7 +220,8 @@ function values(index) {
   const time = (at) => clock(at * 1000).slice(0, 8);
   const until = timeOf(index);
   const when = state.step > 1 ? `${time(until - state.step)} to ${time(until)}` : time(until);
-  return `${when}: ${rate(point[CAME] / state.step)} items/s came, ${rate(point[WENT] / state.step)} items/s went, ${amount(point[LOST])} items were lost, ${amount(point[WAITED])} items waited${near(until)}`;
+  return `${when}: ${rate(point[CAME] / state.step)} items/s came, ${rate(point[WENT] / state.step)} items/s went, ` +
+    `${amount(point[LOST])} items were lost, ${amount(point[WAITED])} items waited${near(until)}`;
 }
 
 // What happened at about that time, the oldest first.
@@ -162,9 +238,15 @@ function reading() {
 // The plot is a slider through time: what a screen reader says of it. Without a choice, that is the newest point.
 function spoken() {
   const last = shown.points.length - 1;
-  if (last < 0) return { "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "nothing is known yet" };
+  if (last < 0)
+    return { "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "nothing is known yet" };
   const index = looked() < 0 ? last : looked();
-  return { "aria-valuemin": timeOf(0), "aria-valuemax": timeOf(last), "aria-valuenow": timeOf(index), "aria-valuetext": values(index) };
+  return {
+    "aria-valuemin": timeOf(0),
+    "aria-valuemax": timeOf(last),
+    "aria-valuenow": timeOf(index),
+    "aria-valuetext": values(index),
+  };
 }
 
 // Follows the pointer and keys in `root`, which stays while the plot in it is made anew.
@@ -206,6 +288,17 @@ const MINUTE_S = 60;
 // The time that a key leads to; none for other keys.
 function next(key) {
   const [first, last] = [timeOf(0), timeOf(shown.points.length - 1)];
-  const step = { ArrowLeft: -state.step, ArrowDown: -state.step, ArrowRight: state.step, ArrowUp: state.step, PageDown: -MINUTE_S, PageUp: MINUTE_S, Home: first - last, End: last - first }[key];
-  return step === undefined ? null : Math.min(last, Math.max(first, timeOf(looked() < 0 ? shown.points.length - 1 : looked()) + step));
+  const step = {
+    ArrowLeft: -state.step,
+    ArrowDown: -state.step,
+    ArrowRight: state.step,
+    ArrowUp: state.step,
+    PageDown: -MINUTE_S,
+    PageUp: MINUTE_S,
+    Home: first - last,
+    End: last - first,
+  }[key];
+  return step === undefined
+    ? null
+    : Math.min(last, Math.max(first, timeOf(looked() < 0 ? shown.points.length - 1 : looked()) + step));
 }

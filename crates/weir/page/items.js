@@ -2,7 +2,11 @@
 
 import { button, clock, duration, element } from "./dom.js";
 
-const SIGNALS = [["traces", "resourceSpans", "scopeSpans", "spans"], ["metrics", "resourceMetrics", "scopeMetrics", "metrics"], ["logs", "resourceLogs", "scopeLogs", "logRecords"]];
+const SIGNALS = [
+  ["traces", "resourceSpans", "scopeSpans", "spans"],
+  ["metrics", "resourceMetrics", "scopeMetrics", "metrics"],
+  ["logs", "resourceLogs", "scopeLogs", "logRecords"],
+];
 const POINTS = ["gauge", "sum", "histogram", "exponentialHistogram", "summary"];
 
 // The parts of a request with a single item.
@@ -20,7 +24,8 @@ export function parts(item) {
 export function plain(value) {
   if (value == null || typeof value !== "object") return value;
   if (value.arrayValue) return (value.arrayValue.values || []).map(plain);
-  if (value.kvlistValue) return Object.fromEntries((value.kvlistValue.values || []).map(({ key, value: of }) => [key, plain(of)]));
+  if (value.kvlistValue)
+    return Object.fromEntries((value.kvlistValue.values || []).map(({ key, value: of }) => [key, plain(of)]));
   const [first] = Object.values(value);
   return first === undefined ? null : first;
 }
@@ -33,7 +38,13 @@ const nanos = (text) => BigInt(text || 0);
 export function summary(item) {
   const { signal, resource, thing } = parts(item);
   const line = { traces: spanLine, metrics: metricLine, logs: logLine }[signal];
-  const where = [attribute(resource, "k8s.namespace.name"), attribute(resource, "k8s.pod.name") || attribute(resource, "service.name")].filter(Boolean).map(told).join("/");
+  const where = [
+    attribute(resource, "k8s.namespace.name"),
+    attribute(resource, "k8s.pod.name") || attribute(resource, "service.name"),
+  ]
+    .filter(Boolean)
+    .map(told)
+    .join("/");
   const words = line ? line(thing) : [JSON.stringify(item)];
   return [...words, where ? element("span", { class: "faint" }, where) : null].filter(Boolean);
 }
@@ -44,8 +55,15 @@ function spanLine(span) {
   const status = CODES[span.status?.code];
   const took = Number(nanos(span.endTimeUnixNano) - nanos(span.startTimeUnixNano)) / 1e9;
   return [
-    element("b", {}, span.name || "a span without a name"), element("span", {}, duration(Math.max(0, took))),
-    status ? element("span", { class: status === "error" ? "bad" : "well" }, [status, span.status.message].filter(Boolean).join(": ")) : null,
+    element("b", {}, span.name || "a span without a name"),
+    element("span", {}, duration(Math.max(0, took))),
+    status
+      ? element(
+          "span",
+          { class: status === "error" ? "bad" : "well" },
+          [status, span.status.message].filter(Boolean).join(": "),
+        )
+      : null,
     span.traceId ? element("code", { class: "faint" }, span.traceId) : null,
   ];
 }
@@ -64,7 +82,11 @@ function logLine(record) {
 function metricLine(metric) {
   const kind = POINTS.find((one) => metric[one]);
   const values = (metric[kind]?.dataPoints || []).map(pointValue);
-  return [element("b", {}, metric.name || "a metric without a name"), element("span", {}, [values.join(", "), metric.unit].filter(Boolean).join(" ")), element("span", { class: "faint" }, kind || "")];
+  return [
+    element("b", {}, metric.name || "a metric without a name"),
+    element("span", {}, [values.join(", "), metric.unit].filter(Boolean).join(" ")),
+    element("span", { class: "faint" }, kind || ""),
+  ];
 }
 
 function pointValue(point) {
@@ -79,29 +101,40 @@ export function identity(item) {
   if (signal === "traces") return `${thing.traceId} ${thing.spanId}`;
   if (signal === "logs") return `${thing.timeUnixNano || thing.observedTimeUnixNano} ${told(plain(thing.body))}`;
   const point = POINTS.map((kind) => thing[kind]?.dataPoints?.[0]).find(Boolean) || {};
-  return `${thing.name} ${point.timeUnixNano} ${JSON.stringify(point.attributes || [])} ${attribute(resource, "service.name")}`;
+  return `${thing.name} ${point.timeUnixNano} ${JSON.stringify(point.attributes || [])} ` +
+    `${attribute(resource, "service.name")}`;
 }
 
-const isAttributes = (value) => Array.isArray(value) && value.length > 0 && value.every((one) => one && typeof one.key === "string" && "value" in one);
+const isAttributes = (value) =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  value.every((one) => one && typeof one.key === "string" && "value" in one);
 
-// An item as lines of `path: value`, for comparing. Lists of one are left out of paths, attributes are called by their keys.
+// An item as lines of `path: value`, for comparing. Lists of one are left out of paths, attributes are called by their
+// keys.
 export function lines(value, path = "") {
   if (value === null || typeof value !== "object") return [`${path}: ${JSON.stringify(value)}`];
   if (isAttributes(value)) return value.flatMap(({ key, value: of }) => lines(plain(of), `${path}["${key}"]`));
-  if (Array.isArray(value)) return value.flatMap((of, index) => lines(of, value.length === 1 ? path : `${path}[${index}]`));
+  if (Array.isArray(value))
+    return value.flatMap((of, index) => lines(of, value.length === 1 ? path : `${path}[${index}]`));
   return Object.entries(value).flatMap(([key, of]) => lines(of, path ? `${path}.${key}` : key));
 }
 
 // JSON that folds. Attributes are lines of `key: value`.
 export function tree(value, name = null) {
   const label = name == null ? null : element("span", { class: "key" }, `${name}: `);
-  if (value === null || typeof value !== "object") return element("div", { class: "leaf" }, label, JSON.stringify(value));
+  if (value === null || typeof value !== "object")
+    return element("div", { class: "leaf" }, label, JSON.stringify(value));
   const entries = isAttributes(value) ? value.map((one) => [one.key, plain(one.value)]) : Object.entries(value);
   if (!entries.length) return element("div", { class: "leaf" }, label, Array.isArray(value) ? "[]" : "{}");
   const one = Array.isArray(value) && !isAttributes(value) && value.length === 1;
   if (one) return tree(value[0], name);
-  return element("details", { open: true, class: "tree" },
-    element("summary", {}, label, element("span", { class: "faint" }, `${entries.length}`)), ...entries.map(([key, of]) => tree(of, key)));
+  return element(
+    "details",
+    { open: true, class: "tree" },
+    element("summary", {}, label, element("span", { class: "faint" }, `${entries.length}`)),
+    ...entries.map(([key, of]) => tree(of, key)),
+  );
 }
 
 // What became of an item: a kind, and words if they are others.
@@ -130,10 +163,23 @@ export function removedBy(rule) {
 
 // A line that unfolds to the item. The tree is made when somebody looks.
 export function entry(seen, withPipeline) {
-  const made = element("li", { "data-seq": seen.seq }, element("details", {},
-    element("summary", {},
-      element("time", { class: "faint" }, clock(seen.at)), withPipeline ? element("span", {}, seen.pipeline) : null,
-      ...summary(seen.item), way(seen.way) || element("span", { class: "badge", hidden: true }), removedBy(seen.removed_by))));
+  const made = element(
+    "li",
+    { "data-seq": seen.seq },
+    element(
+      "details",
+      {},
+      element(
+        "summary",
+        {},
+        element("time", { class: "faint" }, clock(seen.at)),
+        withPipeline ? element("span", {}, seen.pipeline) : null,
+        ...summary(seen.item),
+        way(seen.way) || element("span", { class: "badge", hidden: true }),
+        removedBy(seen.removed_by),
+      ),
+    ),
+  );
   made.firstChild.addEventListener("toggle", () => unfold(made.firstChild, seen.item), { once: true });
   return made;
 }
@@ -141,5 +187,8 @@ export function entry(seen, withPipeline) {
 function unfold(details, item) {
   const { traceId } = parts(item).thing;
   const follow = traceId ? button("Follow this trace", "find", { "data-trace": traceId }) : null;
-  details.append(element("div", { class: "bar" }, button("Copy as a sample for weir try", "copy"), follow), ...Object.entries(item).map(([key, of]) => tree(of, key)));
+  details.append(
+    element("div", { class: "bar" }, button("Copy as a sample for weir try", "copy"), follow),
+    ...Object.entries(item).map(([key, of]) => tree(of, key)),
+  );
 }

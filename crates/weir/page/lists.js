@@ -6,8 +6,8 @@ import { secondsSince, sum } from "./state.js";
 import { Table } from "./table.js";
 import { targetPage } from "./target.js";
 
-// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `below` is another table
-// beneath, with the same and a head; `card` makes what is opened from a row, and closes it.
+// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `below` is another
+// table beneath, with the same and a head; `card` makes what is opened from a row, and closes it.
 function list({ name, title, path, every, rows, words, table: options, below, card }) {
   let answer = null;
   let table;
@@ -40,8 +40,20 @@ function list({ name, title, path, every, rows, words, table: options, below, ca
 }
 
 const count = (head, of) => ({ head, number: true, of, cell: (row) => amount(of(row) || 0) });
-const size = (head, of, kind) => ({ head, number: true, of, cell: (row) => (of(row) == null ? "" : bytes(of(row))), kind });
-const seconds = (head, of, kind) => ({ head, number: true, of, cell: (row) => (of(row) == null ? "" : duration(of(row))), kind });
+const size = (head, of, kind) => ({
+  head,
+  number: true,
+  of,
+  cell: (row) => (of(row) == null ? "" : bytes(of(row))),
+  kind,
+});
+const seconds = (head, of, kind) => ({
+  head,
+  number: true,
+  of,
+  cell: (row) => (of(row) == null ? "" : duration(of(row))),
+  kind,
+});
 const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...more });
 
 export const talkers = list({
@@ -52,14 +64,23 @@ export const talkers = list({
   rows: (answer) => answer.talkers,
   words: (answer) => {
     const more = answer.left_out ? `; ${counted(answer.left_out, "item")} more are of pods that are not listed` : "";
-    return `Who has sent most in the last ${duration(secondsSince(answer.since))}: it is counted while this view is open${more}.`;
+    return `Who has sent most in the last ${duration(secondsSince(answer.since))}: it is counted while this view is ` +
+      `open${more}.`;
   },
   table: {
     caption: "Items and bytes by namespace and pod",
     key: (row) => `${row.signal} ${row.namespace} ${row.pod} ${row.service}`,
     sort: 5,
     none: "Nothing has come yet.",
-    columns: [text("Namespace", (row) => row.namespace), text("Pod", (row) => row.pod), text("Service", (row) => row.service), text("Signal", (row) => row.signal), count("Items", (row) => row.items), size("Bytes", (row) => row.bytes), size("Bytes an item", (row) => row.bytes / Math.max(1, row.items))],
+    columns: [
+      text("Namespace", (row) => row.namespace),
+      text("Pod", (row) => row.pod),
+      text("Service", (row) => row.service),
+      text("Signal", (row) => row.signal),
+      count("Items", (row) => row.items),
+      size("Bytes", (row) => row.bytes),
+      size("Bytes an item", (row) => row.bytes / Math.max(1, row.items)),
+    ],
   },
 });
 
@@ -72,7 +93,9 @@ export const targets = list({
   words: (answer, rows) => {
     const down = rows.filter((row) => row.state === "down").length;
     const dropped = answer.dropped.length + (answer.dropped_not_shown || 0);
-    return `${counted(rows.length, "target is", "targets are")} scraped, ${down ? `${amount(down)} of them down` : "none is down"}${dropped ? `; ${amount(dropped)} more are not` : ""}.`;
+    return `${counted(rows.length, "target is", "targets are")} scraped, ` +
+      `${down ? `${amount(down)} of them down` : "none is down"}${dropped ? `; ${amount(dropped)} more are not` : ""}` +
+      ".";
   },
   table: {
     caption: "Targets that are scraped",
@@ -83,7 +106,10 @@ export const targets = list({
       text("Target", (row) => row.url, { cell: (row) => [row.url, element("div", { class: "faint" }, row.job)] }),
       text("State", (row) => `${row.state} ${row.error || ""}`, {
         words: true,
-        cell: (row) => [element("span", { class: `dot ${{ up: "well", down: "bad" }[row.state] || "faint"}` }, row.state), element("div", { class: "words" }, row.error || "")],
+        cell: (row) => [
+          element("span", { class: `dot ${{ up: "well", down: "bad" }[row.state] || "faint"}` }, row.state),
+          element("div", { class: "words" }, row.error || ""),
+        ],
       }),
       text("Pipelines", (row) => (row.pipelines || []).join(", ")),
       seconds("Ago", (row) => row.seconds_ago),
@@ -103,7 +129,11 @@ export const targets = list({
       caption: "What was found, and is not scraped",
       key: (row) => `${row.job} ${row.target}`,
       none: "All that was found is scraped.",
-      columns: [text("Target", (row) => row.target), text("Job", (row) => row.job), text("Why", (row) => row.reason, { words: true })],
+      columns: [
+        text("Target", (row) => row.target),
+        text("Job", (row) => row.job),
+        text("Why", (row) => row.reason, { words: true }),
+      ],
     },
   },
 });
@@ -121,7 +151,8 @@ export const logs = list({
     const behind = answer.reduce((all, row) => all + row.bytes_behind, 0);
     const files = answer.reduce((all, row) => all + row.files, 0);
     const stuck = answer.filter((row) => row.stuck).length;
-    return `${counted(answer.length, "container")} with ${counted(files, "file")}; ${bytes(behind)} are not safe yet${stuck ? `; ${counted(stuck, "container is", "containers are")} stuck` : ""}.`;
+    return `${counted(answer.length, "container")} with ${counted(files, "file")}; ${bytes(behind)} are not safe yet` +
+      `${stuck ? `; ${counted(stuck, "container is", "containers are")} stuck` : ""}.`;
   },
   table: {
     caption: "Containers whose logs are read",
@@ -134,7 +165,12 @@ export const logs = list({
       text("Container", (row) => row.container),
       size("Behind", (row) => row.bytes_behind, late),
       seconds("Behind for", (row) => row.seconds_behind, late),
-      text("Reads", (row) => row.current_file?.name, { cell: (row) => (row.current_file ? [row.current_file.name, element("div", { class: "faint" }, `inode ${row.current_file.inode}`)] : "") }),
+      text("Reads", (row) => row.current_file?.name, {
+        cell: (row) =>
+          row.current_file
+            ? [row.current_file.name, element("div", { class: "faint" }, `inode ${row.current_file.inode}`)]
+            : "",
+      }),
       count("Files", (row) => row.files),
       size("Removed, held", (row) => row.removed_open_bytes || null),
       count("Rotated", (row) => row.rotations),
@@ -148,5 +184,7 @@ export const logs = list({
 function stuckWords(stuck) {
   if (!stuck) return "";
   if (typeof stuck !== "object") return String(stuck);
-  return Object.entries(stuck).map(([name, value]) => (name === "seconds" ? `for ${duration(value)}` : String(value))).join(", ");
+  return Object.entries(stuck)
+    .map(([name, value]) => (name === "seconds" ? `for ${duration(value)}` : String(value)))
+    .join(", ");
 }

@@ -23,7 +23,9 @@ const DROPPED = {
   disk_full: "the disk was full",
   journal_damaged: "the disk did not give back what was written",
 };
-const REFUSED = { partial_success: "the backend took the requests, but not all that was in them, and does not say what" };
+const REFUSED = {
+  partial_success: "the backend took the requests, but not all that was in them, and does not say what",
+};
 // Of these no item is known to be lost.
 const UNKNOWN = ["journal_damaged", "partial_success"];
 const TAPS = { dropped: "Tap what is dropped", rejected: "Tap what is refused" };
@@ -36,17 +38,61 @@ export const losses = {
     samples = await lostSamples();
   },
   begin(go) {
-    lossesTable = new Table({ isBeside: true, caption: "Items that were lost, by pipeline and reason", columns: LOSSES, key: (row) => row.key, sort: 3, act: (key, what, event) => (what === "recent" ? showRecent(key.split(" ")[0], "lost", event.target, event.target.dataset.only) : go(what, key.split(" ")[0], "out", event.target.dataset.only)), none: "Nothing was lost since the start of the process." });
-    samplesTable = new Table({ isBeside: true, caption: "Samples of what was lost", columns: SAMPLES, key: keyOf, sort: 1, act: copySample, none: "There are none." });
-    removedTable = new Table({ isBeside: true, caption: "Items that rules removed, as configured", columns: REMOVED, key: (line) => line.pipeline, sort: 1, act: (key, what, event) => (what === "recent" ? showRecent(key, "removed", event.target) : go(what, key, "removed")), none: "No pipeline has rules." });
+    lossesTable = new Table({
+      isBeside: true,
+      caption: "Items that were lost, by pipeline and reason",
+      columns: LOSSES,
+      key: (row) => row.key,
+      sort: 3,
+      act: (key, what, event) =>
+        what === "recent"
+          ? showRecent(key.split(" ")[0], "lost", event.target, event.target.dataset.only)
+          : go(what, key.split(" ")[0], "out", event.target.dataset.only),
+      none: "Nothing was lost since the start of the process.",
+    });
+    samplesTable = new Table({
+      isBeside: true,
+      caption: "Samples of what was lost",
+      columns: SAMPLES,
+      key: keyOf,
+      sort: 1,
+      act: copySample,
+      none: "There are none.",
+    });
+    removedTable = new Table({
+      isBeside: true,
+      caption: "Items that rules removed, as configured",
+      columns: REMOVED,
+      key: (line) => line.pipeline,
+      sort: 1,
+      act: (key, what, event) =>
+        what === "recent" ? showRecent(key, "removed", event.target) : go(what, key, "removed"),
+      none: "No pipeline has rules.",
+    });
     $("losses").append(
-      element("h2", {}, "Lost"), lossesTable.root,
-      element("p", { class: "faint words" }, "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens from now on. With a data directory, what a backend refuses waits on the disk until that is for good. What is sent in parts until the bad items are found is shown as that: the samples below are those items. Of what waits, the oldest is given up first; once a second the first item of it is kept."),
+      element("h2", {}, "Lost"),
+      lossesTable.root,
+      element(
+        "p",
+        { class: "faint words" },
+        "Recent items are a few of all that passed: a small loss may have none among them. A tap shows what happens " +
+          "from now on. With a data directory, what a backend refuses waits on the disk until that is for good. What " +
+          "is sent in parts until the bad items are found is shown as that: the samples below are those items. Of " +
+          "what waits, the oldest is given up first; once a second the first item of it is kept.",
+      ),
       element("h2", {}, "Samples of what was lost"),
-      element("p", { class: "faint words", id: "losses-elsewhere" }, "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 unless told otherwise)."),
-      element("p", { id: "losses-trouble", class: "bad words", role: "alert" }), samplesTable.root,
-      element("h2", {}, "Removed by rules, as configured"), removedTable.root,
-      element("div", { id: "losses-recent", role: "status" }));
+      element(
+        "p",
+        { class: "faint words", id: "losses-elsewhere" },
+        "Samples are telemetry: they are on the admin port only, which the same page has, too (127.0.0.1:55679 " +
+          "unless told otherwise).",
+      ),
+      element("p", { id: "losses-trouble", class: "bad words", role: "alert" }),
+      samplesTable.root,
+      element("h2", {}, "Removed by rules, as configured"),
+      removedTable.root,
+      element("div", { id: "losses-recent", role: "status" }),
+    );
     $("losses-recent").addEventListener("click", copyRecent);
   },
   show() {
@@ -61,17 +107,32 @@ export const losses = {
 };
 
 function lossesOf({ pipeline, books }) {
-  return ["dropped", "rejected"].flatMap((way) => Object.entries(books[way]).filter(([, items]) => items > 0).map(([reason, items]) => {
-    const isIt = (of) => of.pipeline === pipeline && of.way === way && of.reason === reason;
-    const why = way === "dropped" ? DROPPED[reason] : REFUSED[reason] || wordsOf(pipeline, reason);
-    return { ...state.losses.find(isIt), key: `${pipeline} ${way} ${reason}`, pipeline, way, reason, items, why, isKnown: !UNKNOWN.includes(reason) };
-  }));
+  return ["dropped", "rejected"].flatMap((way) =>
+    Object.entries(books[way])
+      .filter(([, items]) => items > 0)
+      .map(([reason, items]) => {
+        const isIt = (of) => of.pipeline === pipeline && of.way === way && of.reason === reason;
+        const why = way === "dropped" ? DROPPED[reason] : REFUSED[reason] || wordsOf(pipeline, reason);
+        return {
+          ...state.losses.find(isIt),
+          key: `${pipeline} ${way} ${reason}`,
+          pipeline,
+          way,
+          reason,
+          items,
+          why,
+          isKnown: !UNKNOWN.includes(reason),
+        };
+      }),
+  );
 }
 
 // What a backend said with this code last.
-const wordsOf = (pipeline, code) => short((samples || []).find((of) => of.pipeline === pipeline && of.code === code)?.message || "");
+const wordsOf = (pipeline, code) =>
+  short((samples || []).find((of) => of.pipeline === pipeline && of.code === code)?.message || "");
 
-const keyOf = (sample) => `${sample.pipeline} ${sample.way} ${sample.at} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
+const keyOf = (sample) =>
+  `${sample.pipeline} ${sample.way} ${sample.at} ${sample.otlp.length} ${sample.otlp.slice(0, 60)}`;
 const sizeOf = (sample) => Math.floor((sample.otlp.length * 3) / 4);
 
 async function copySample(key, what, event) {
@@ -80,7 +141,10 @@ async function copySample(key, what, event) {
   if (what === "base64" && sample) copy(sample.otlp, event.target);
   if (what !== "copy" || !sample) return;
   try {
-    const { sample: made } = await ask("api/sample", { method: "POST", body: { signal: sample.signal, otlp: sample.otlp } });
+    const { sample: made } = await ask("api/sample", {
+      method: "POST",
+      body: { signal: sample.signal, otlp: sample.otlp },
+    });
     copy(JSON.stringify(made, null, 2), event.target);
   } catch (error) {
     $("losses-trouble").textContent = error.message;
@@ -92,14 +156,29 @@ async function showRecent(pipeline, list, from, only) {
   const shown = $("losses-recent");
   try {
     recent = (await ask(`api/recent?pipeline=${pipeline}`))[list].filter((item) => !only || item.way === only);
-    const what = list === "removed" ? "the last that each condition removed" : only === "rejected" ? "those that the backend refused" : "those that were dropped here";
+    const what =
+      list === "removed"
+        ? "the last that each condition removed"
+        : only === "rejected"
+          ? "those that the backend refused"
+          : "those that were dropped here";
     const items = recent.map((item, index) => entry({ ...item, seq: index }, false));
-    shown.replaceChildren(element("h2", { tabindex: "-1" }, `Recent items of ${pipeline}: ${what}`),
-      items.length ? element("ol", { class: "items" }, ...items) : element("p", {}, "There are none. Only a few items a second are kept, and none of before the rules changed."));
+    shown.replaceChildren(
+      element("h2", { tabindex: "-1" }, `Recent items of ${pipeline}: ${what}`),
+      items.length
+        ? element("ol", { class: "items" }, ...items)
+        : element("p", {}, "There are none. Only a few items a second are kept, and none of before the rules changed."),
+    );
     shown.querySelector("h2").focus();
   } catch (error) {
     const isElsewhere = error.status === 404;
-    shown.replaceChildren(element("p", { class: "bad words" }, isElsewhere ? "Items are telemetry: they are on the admin port only." : error.message));
+    shown.replaceChildren(
+      element(
+        "p",
+        { class: "bad words" },
+        isElsewhere ? "Items are telemetry: they are on the admin port only." : error.message,
+      ),
+    );
     from.focus();
   }
 }
@@ -114,28 +193,81 @@ const WHERE = { dropped: "dropped here", rejected: "refused by the backend" };
 const LOSSES = [
   { head: "Pipeline", of: (row) => row.pipeline },
   { head: "Where", of: (row) => WHERE[row.way] },
-  { head: "Reason", words: true, of: (row) => `${row.reason} ${row.why || ""}`, cell: (row) => [row.reason, element("div", { class: "faint" }, row.why || "")] },
-  { head: "Items", number: true, of: (row) => row.items, cell: (row) => amount(row.items), kind: (row) => lossKind(row.pipeline, (loss) => loss.way === row.way && loss.reason === row.reason) },
   {
-    head: "Since", number: true, of: (row) => row.first_at || "",
-    cell: (row) => (row.first_at ? [day(row.first_at), element("div", { class: "faint" }, `last ${duration(secondsSince(row.last_at))} ago`)] : ""),
+    head: "Reason",
+    words: true,
+    of: (row) => `${row.reason} ${row.why || ""}`,
+    cell: (row) => [row.reason, element("div", { class: "faint" }, row.why || "")],
   },
-  { head: "Look", of: () => "", cell: (row) => (row.isKnown ? [button("Recent items", "recent", { "data-only": row.way }), " ", button(TAPS[row.way], "tap", { "data-only": row.way })] : faint("there are none")) },
+  {
+    head: "Items",
+    number: true,
+    of: (row) => row.items,
+    cell: (row) => amount(row.items),
+    kind: (row) => lossKind(row.pipeline, (loss) => loss.way === row.way && loss.reason === row.reason),
+  },
+  {
+    head: "Since",
+    number: true,
+    of: (row) => row.first_at || "",
+    cell: (row) =>
+      row.first_at
+        ? [day(row.first_at), element("div", { class: "faint" }, `last ${duration(secondsSince(row.last_at))} ago`)]
+        : "",
+  },
+  {
+    head: "Look",
+    of: () => "",
+    cell: (row) =>
+      row.isKnown
+        ? [
+            button("Recent items", "recent", { "data-only": row.way }),
+            " ",
+            button(TAPS[row.way], "tap", { "data-only": row.way }),
+          ]
+        : faint("there are none"),
+  },
 ];
 
 const SAMPLES = [
   { head: "Pipeline", of: (sample) => sample.pipeline },
   { head: "Time", of: (sample) => sample.at, cell: (sample) => clock(sample.at) },
   { head: "Where", of: (sample) => WHERE[sample.way] },
-  { head: "Why", words: true, of: (sample) => `${sample.code} ${sample.message}`, cell: (sample) => [element("b", {}, sample.code), ` ${sample.message}`] },
+  {
+    head: "Why",
+    words: true,
+    of: (sample) => `${sample.code} ${sample.message}`,
+    cell: (sample) => [element("b", {}, sample.code), ` ${sample.message}`],
+  },
   { head: "Items", number: true, of: (sample) => sample.items, cell: (sample) => amount(sample.items) },
-  { head: "Size", number: true, of: sizeOf, cell: (sample) => `${sample.truncated ? "more than " : ""}${bytes(sizeOf(sample))}` },
-  { head: "The request", of: () => "", cell: (sample) => (sample.truncated ? button("Copy its beginning as base64", "base64") : button("Copy as a sample for weir try", "copy")) },
+  {
+    head: "Size",
+    number: true,
+    of: sizeOf,
+    cell: (sample) => `${sample.truncated ? "more than " : ""}${bytes(sizeOf(sample))}`,
+  },
+  {
+    head: "The request",
+    of: () => "",
+    cell: (sample) =>
+      sample.truncated
+        ? button("Copy its beginning as base64", "base64")
+        : button("Copy as a sample for weir try", "copy"),
+  },
 ];
 
 const REMOVED = [
   { head: "Pipeline", of: (line) => line.pipeline },
-  { head: "Items", number: true, of: (line) => sum(line.books.filtered), cell: (line) => amount(sum(line.books.filtered)) },
+  {
+    head: "Items",
+    number: true,
+    of: (line) => sum(line.books.filtered),
+    cell: (line) => amount(sum(line.books.filtered)),
+  },
   { head: "By", of: (line) => reasons(line.books.filtered) },
-  { head: "Look", of: () => "", cell: () => [button("Recent items", "recent"), " ", button("Tap what rules remove", "tap")] },
+  {
+    head: "Look",
+    of: () => "",
+    cell: () => [button("Recent items", "recent"), " ", button("Tap what rules remove", "tap")],
+  },
 ];

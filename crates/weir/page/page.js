@@ -15,7 +15,21 @@ import { remember, see, standing, state } from "./state.js";
 import { tap } from "./tap.js";
 
 const EVERY_MS = 1000;
-const VIEWS = [pipelines, destinations, books, losses, tap, find, rules, talkers, attributes, targets, logs, memory, configuration];
+const VIEWS = [
+  pipelines,
+  destinations,
+  books,
+  losses,
+  tap,
+  find,
+  rules,
+  talkers,
+  attributes,
+  targets,
+  logs,
+  memory,
+  configuration,
+];
 
 // Whether this port has samples; unknown until it was asked.
 let isAdmin = null;
@@ -45,14 +59,19 @@ function showSummary() {
   const troubled = kinds.filter((kind) => kind !== "well").length;
   const all = state.now.pipelines.length;
   $("summary").className = ["bad", "warn"].find((kind) => kinds.includes(kind)) || "well";
-  const words = `${counted(all, "pipeline")}, ${troubled ? `${amount(troubled)} with a trouble` : "all healthy"}; version ${state.now.version}, up for ${duration(Math.floor(state.now.uptime_seconds))}`;
+  const words = `${counted(all, "pipeline")}, ${troubled ? `${amount(troubled)} with a trouble` : "all healthy"}; ` +
+    `version ${state.now.version}, up for ${duration(Math.floor(state.now.uptime_seconds))}`;
   if ($("summary").textContent !== words) $("summary").textContent = words;
 }
 
 async function look() {
   const chosen = view();
   const own = Promise.all([wants(chosen) ? lookOf(chosen) : null, isAdmin === null ? findOut() : null]);
-  const [now, health, past] = await Promise.all([ask("api/now"), ask("health/pipelines"), ask(`api/history${state.ends ? `?since=${state.ends}` : ""}`)]);
+  const [now, health, past] = await Promise.all([
+    ask("api/now"),
+    ask("health/pipelines"),
+    ask(`api/history${state.ends ? `?since=${state.ends}` : ""}`),
+  ]);
   see(now);
   state.health = new Map(health.map((of) => [of.pipeline, of]));
   remember(past);
@@ -60,7 +79,10 @@ async function look() {
 }
 
 function wants(chosen) {
-  const is = chosen.look && !(chosen.isAdmin && isAdmin === false) && Date.now() - (chosen.looked || 0) >= (chosen.every || EVERY_MS);
+  const is =
+    chosen.look &&
+    !(chosen.isAdmin && isAdmin === false) &&
+    Date.now() - (chosen.looked || 0) >= (chosen.every || EVERY_MS);
   if (is) chosen.looked = Date.now();
   return is;
 }
@@ -107,7 +129,9 @@ function go(name, ...what) {
 
 function beginTabs() {
   for (const { name, title } of VIEWS) {
-    $("tabs").append(element("button", { role: "tab", id: `tab-${name}`, "aria-controls": name, type: "button" }, title));
+    $("tabs").append(
+      element("button", { role: "tab", id: `tab-${name}`, "aria-controls": name, type: "button" }, title),
+    );
     $(name).setAttribute("role", "tabpanel");
     $(name).setAttribute("aria-labelledby", `tab-${name}`);
   }

@@ -12,7 +12,12 @@ const SAMPLES = 1000;
 const PER_SECOND = 200;
 const SECONDS = 900;
 
-const HINTS = { conditions: "one OTTL condition a line; a line that begins with a space goes on with the one before", statements: "one OTTL statement a line", text: "as it is configured: that is not shown here, as it may be secret. What you write is tried instead: a key and a value in each line, such as Name grep" };
+const HINTS = {
+  conditions: "one OTTL condition a line; a line that begins with a space goes on with the one before",
+  statements: "one OTTL statement a line",
+  text: "as it is configured: that is not shown here, as it may be secret. What you write is tried instead: a key " +
+    "and a value in each line, such as Name grep",
+};
 const KINDS = ["transform", "filter", "filters"];
 
 let samples = null;
@@ -37,7 +42,10 @@ export const rules = {
     $("rules").addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); preview(); }
     });
-    $("rules-result").addEventListener("click", (event) => event.target.dataset.act === "copy" && copy(yaml, event.target));
+    $("rules-result").addEventListener(
+      "click",
+      (event) => event.target.dataset.act === "copy" && copy(yaml, event.target),
+    );
   },
   openFor(pipeline) {
     fillPipelines();
@@ -91,7 +99,8 @@ function listsOf(all) {
     const rule = (lists[kind][index] ||= { conditions: [], statements: [] });
     rule[part].push(text);
   }
-  for (const kind of ["transform", "filter"]) lists[kind] = Array.from(lists[kind], (rule) => rule || { conditions: [], statements: [] });
+  for (const kind of ["transform", "filter"])
+    lists[kind] = Array.from(lists[kind], (rule) => rule || { conditions: [], statements: [] });
   return lists;
 }
 
@@ -102,12 +111,22 @@ function showEditor() {
 
 function editor(kind, rule) {
   const fields = { transform: ["conditions", "statements"], filter: ["conditions"], filters: ["text"] }[kind];
-  return element("fieldset", { class: "card", "data-kind": kind, "data-number": rule.number ?? null }, element("legend", {}), ...fields.map((field) => area(field, rule[field])),
-    button("Remove", "remove"));
+  return element(
+    "fieldset",
+    { class: "card", "data-kind": kind, "data-number": rule.number ?? null },
+    element("legend", {}),
+    ...fields.map((field) => area(field, rule[field])),
+    button("Remove", "remove"),
+  );
 }
 
 function area(field, all) {
-  const made = element("textarea", { "data-field": field, rows: Math.max(2, Math.min(8, all.length + 1)), spellcheck: "false", placeholder: HINTS[field] });
+  const made = element("textarea", {
+    "data-field": field,
+    rows: Math.max(2, Math.min(8, all.length + 1)),
+    spellcheck: "false",
+    placeholder: HINTS[field],
+  });
   made.value = all.map((line) => line.trim().replace(/\n\s*/g, "\n  ")).join("\n");
   return element("label", {}, field, made);
 }
@@ -137,15 +156,25 @@ function remove(event) {
 }
 
 function written(kind) {
-  const rulesIn = (area) => area.value.split(/\n(?!\s)/).map((line) => line.trim()).filter(Boolean);
-  return editors(kind).map((fieldset) => Object.fromEntries([...fieldset.querySelectorAll("textarea")].map((of) => [of.dataset.field, rulesIn(of)])));
+  const rulesIn = (area) =>
+    area.value
+      .split(/\n(?!\s)/)
+      .map((line) => line.trim())
+      .filter(Boolean);
+  return editors(kind).map((fieldset) =>
+    Object.fromEntries([...fieldset.querySelectorAll("textarea")].map((of) => [of.dataset.field, rulesIn(of)])),
+  );
 }
 
 // Those that nobody has written anew are used as they are.
 function writtenFilters() {
   if (!configured?.filters.length) return undefined;
-  const one = (fieldset) => fieldset.querySelector("textarea").value.trim() || (fieldset.dataset.number ? Number(fieldset.dataset.number) : null);
-  return editors("filters").map(one).filter((filter) => filter !== null);
+  const one = (fieldset) =>
+    fieldset.querySelector("textarea").value.trim() ||
+    (fieldset.dataset.number ? Number(fieldset.dataset.number) : null);
+  return editors("filters")
+    .map(one)
+    .filter((filter) => filter !== null);
 }
 
 async function collect() {
@@ -153,7 +182,12 @@ async function collect() {
   trouble("");
   samples = new Tap(showSamples);
   try {
-    await samples.open({ pipeline: $("rules-pipeline").value, edge: "in", items_per_second: PER_SECOND, seconds: SECONDS });
+    await samples.open({
+      pipeline: $("rules-pipeline").value,
+      edge: "in",
+      items_per_second: PER_SECOND,
+      seconds: SECONDS,
+    });
   } catch (error) {
     samples = null;
     trouble(error.message);
@@ -164,8 +198,11 @@ async function collect() {
 function showSamples() {
   const has = samples ? samples.items.size : 0;
   $("rules-progress").value = has;
-  const words = !samples ? "Rules are tried on recent items, unless you collect others. Nothing here changes the pipeline."
-    : samples.state === "open" ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like` : `${amount(has)}; the tap has ended: rules are tried on recent items, or collect again`;
+  const words = !samples
+    ? "Rules are tried on recent items, unless you collect others. Nothing here changes the pipeline."
+    : samples.state === "open"
+      ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like`
+      : `${amount(has)}; the tap has ended: rules are tried on recent items, or collect again`;
   if ($("rules-state").textContent !== words) $("rules-state").textContent = words;
 }
 
@@ -176,7 +213,10 @@ async function preview() {
     // Without a tap they are tried on recent items.
     const tap = samples?.state === "open" ? samples.id : undefined;
     const pipeline = $("rules-pipeline").value;
-    const result = await ask("api/preview", { method: "POST", body: { pipeline, tap, transform: written("transform"), filter: written("filter"), filters: writtenFilters() } });
+    const result = await ask("api/preview", {
+      method: "POST",
+      body: { pipeline, tap, transform: written("transform"), filter: written("filter"), filters: writtenFilters() },
+    });
     if (pipeline === $("rules-pipeline").value) showResult(pipeline, result);
   } catch (error) {
     trouble(error.message);
@@ -188,12 +228,26 @@ function showResult(pipeline, result) {
   ({ yaml } = result);
   saved = { pipeline, items: result.removed_ratio, bytes: result.removed_bytes_ratio };
   if (!result.samples) trouble("Nothing has passed since the rules changed: there is nothing to try these on.");
-  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} removed${result.failed ? `, ${amount(result.failed)} failed` : ""}${deltaWords(result.delta)}.`;
-  settle($("rules-result"),
-    element("h2", {}, "Outcome"), element("p", { role: "status" }, counts), element("p", { id: "rules-saved" }, savedWords()), ruleTable(result.rules),
-    element("h2", {}, result.changed.length ? `The first ${result.changed.length} items that are not the same afterwards` : "No sample is changed"),
+  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} ` +
+    `removed${result.failed ? `, ${amount(result.failed)} failed` : ""}${deltaWords(result.delta)}.`;
+  settle(
+    $("rules-result"),
+    element("h2", {}, "Outcome"),
+    element("p", { role: "status" }, counts),
+    element("p", { id: "rules-saved" }, savedWords()),
+    ruleTable(result.rules),
+    element(
+      "h2",
+      {},
+      result.changed.length
+        ? `The first ${result.changed.length} items that are not the same afterwards`
+        : "No sample is changed",
+    ),
     element("ol", { class: "items" }, ...result.changed.map(changed)),
-    element("h2", {}, "For Git"), element("div", { class: "bar" }, button("Copy as YAML", "copy")), element("pre", { tabindex: "0" }, yaml));
+    element("h2", {}, "For Git"),
+    element("div", { class: "bar" }, button("Copy as YAML", "copy")),
+    element("pre", { tabindex: "0" }, yaml),
+  );
   $("rules-result").querySelector("h2").scrollIntoView({ block: "nearest" });
 }
 
@@ -220,20 +274,54 @@ function savedWords() {
   const line = state.now.pipelines.find((of) => of.pipeline === saved.pipeline);
   const [items, all] = line ? [rates(line).in, byteRates(line).in] : [null, null];
   if (items == null || all == null) return `${words}.`;
-  return `${words}, now ${rate(items * saved.items)} of ${rate(items)} items and ${bytes(all * size)} of ${bytes(all)} a second.`;
+  return `${words}, now ${rate(items * saved.items)} of ${rate(items)} items and ${bytes(all * size)} of ` +
+    `${bytes(all)} a second.`;
 }
 
 function ruleTable(all) {
-  const head = ["Rule", "Text", "Matched", "Removed", "Failed"].map((words, index) => element("th", { scope: "col", class: index > 1 ? "n" : null }, words));
-  const rows = all.map((rule) => element("tr", {},
-    element("th", { scope: "row" }, rule.field),
-    element("td", { class: "words" }, element("code", {}, rule.text), rule.cause ? element("div", { class: "bad" }, rule.cause) : null),
-    ...[rule.matched, rule.removed, rule.errors].map((n, index) => element("td", { class: index === 2 && n ? "n bad" : "n" }, amount(n)))));
-  return element("div", { class: "scroll" }, element("table", {}, element("caption", { class: "hidden" }, "What each rule did"), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+  const head = ["Rule", "Text", "Matched", "Removed", "Failed"].map((words, index) =>
+    element("th", { scope: "col", class: index > 1 ? "n" : null }, words),
+  );
+  const rows = all.map((rule) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, rule.field),
+      element(
+        "td",
+        { class: "words" },
+        element("code", {}, rule.text),
+        rule.cause ? element("div", { class: "bad" }, rule.cause) : null,
+      ),
+      ...[rule.matched, rule.removed, rule.errors].map((n, index) =>
+        element("td", { class: index === 2 && n ? "n bad" : "n" }, amount(n)),
+      ),
+    ),
+  );
+  return element(
+    "div",
+    { class: "scroll" },
+    element(
+      "table",
+      {},
+      element("caption", { class: "hidden" }, "What each rule did"),
+      element("thead", {}, element("tr", {}, ...head)),
+      element("tbody", {}, ...rows),
+    ),
+  );
 }
 
 function changed({ before, after }) {
   const isGone = after === null;
   const badge = element("span", { class: isGone ? "badge bad" : "badge" }, isGone ? "removed" : "changed");
-  return element("li", {}, element("details", { open: !isGone }, element("summary", {}, ...summary(before), badge), isGone ? tree(before) : shownChanges(changes(lines(before), lines(after)))));
+  return element(
+    "li",
+    {},
+    element(
+      "details",
+      { open: !isGone },
+      element("summary", {}, ...summary(before), badge),
+      isGone ? tree(before) : shownChanges(changes(lines(before), lines(after))),
+    ),
+  );
 }

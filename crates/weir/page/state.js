@@ -7,14 +7,19 @@ export const LATELY_S = 300;
 // What has waited so long for a backend that takes nothing has come to a stop.
 const LONG_S = 60;
 
-// `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step` seconds.
-// `losses` has when each began and when it last grew.
+// `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step`
+// seconds. `losses` has when each began and when it last grew.
 export const state = { now: null, health: new Map(), past: new Map(), losses: [], step: 1, ends: "" };
 
 export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
 export const lost = (books) => sum(books.dropped) + sum(books.rejected);
-export const reasons = (by) => Object.entries(by).filter(([, n]) => n > 0).map(([why, n]) => `${why} ${n.toLocaleString("en-US")}`).join(", ");
-// Seconds from the last answer to a time of another one, and those that have passed since then: by the clock of the process.
+export const reasons = (by) =>
+  Object.entries(by)
+    .filter(([, n]) => n > 0)
+    .map(([why, n]) => `${why} ${n.toLocaleString("en-US")}`)
+    .join(", ");
+// Seconds from the last answer to a time of another one, and those that have passed since then: by the clock of the
+// process.
 export const secondsUntil = (at) => (Date.parse(at) - Date.parse(state.now.at)) / 1000;
 export const secondsSince = (at) => Math.max(0, -secondsUntil(at));
 export const pastOf = (pipeline) => state.past.get(pipeline) || [];
@@ -65,14 +70,25 @@ const toldOf = (pipeline) => state.health.get(pipeline)?.state || "healthy";
 export function standing(line) {
   const told = toldOf(line.pipeline);
   if (line.setup_failed) return { word: "cannot be set up", kind: "bad", message: "" };
-  if (told !== "healthy") return { word: told.replaceAll("_", " "), kind: isStuck(line) ? "bad" : troubleKind(told), message: state.health.get(line.pipeline).message || "" };
-  return waits(line) ? { word: `backend ${line.backend.state}`, kind: backendKind(line), message: "" } : { word: "healthy", kind: "well", message: "" };
+  if (told !== "healthy")
+    return {
+      word: told.replaceAll("_", " "),
+      kind: isStuck(line) ? "bad" : troubleKind(told),
+      message: state.health.get(line.pipeline).message || "",
+    };
+  return waits(line)
+    ? { word: `backend ${line.backend.state}`, kind: backendKind(line), message: "" }
+    : { word: "healthy", kind: "well", message: "" };
 }
 
-// A trouble is told when it has lasted for some seconds. Until then the backend's last answer says that something waits.
+// A trouble is told when it has lasted for some seconds. Until then the backend's last answer says that something
+// waits.
 const waits = (line) => line.backend.state !== "ok" && line.books.pending > 0;
 
-const isStuck = (line) => waits(line) && line.oldest_seconds > LONG_S && (line.last_taken_at == null || secondsSince(line.last_taken_at) > LONG_S);
+const isStuck = (line) =>
+  waits(line) &&
+  line.oldest_seconds > LONG_S &&
+  (line.last_taken_at == null || secondsSince(line.last_taken_at) > LONG_S);
 
 export function backendKind(line) {
   if (line.backend.state === "ok") return "well";
@@ -81,7 +97,9 @@ export function backendKind(line) {
 
 // The colour of what a pipeline lost, or of some of that. Losses that are over have none.
 export function lossKind(pipeline, isIt = () => true) {
-  const goesOn = state.losses.some((loss) => loss.pipeline === pipeline && isIt(loss) && secondsSince(loss.last_at) <= LATELY_S);
+  const goesOn = state.losses.some(
+    (loss) => loss.pipeline === pipeline && isIt(loss) && secondsSince(loss.last_at) <= LATELY_S,
+  );
   if (!goesOn) return null;
   return toldOf(pipeline) === "all_dropped" ? "bad" : "warn";
 }
@@ -91,18 +109,25 @@ const RANKS = ["bad", "warn", "well"];
 const rank = (line) => RANKS.indexOf(standing(line).kind);
 export const sickFirst = (lines) => [...lines].sort((one, other) => rank(one) - rank(other));
 
-// The backend's words while it takes nothing, those of a trouble that is not over, or those with which it refused what is lost.
+// The backend's words while it takes nothing, those of a trouble that is not over, or those with which it refused what
+// is lost.
 export function lastWords(line) {
   const { code, message } = line.backend;
   const said = message.startsWith(code) ? message : [code, message].filter(Boolean).join(": ");
-  return said || state.health.get(line.pipeline)?.backend || (sum(line.books.rejected) ? line.backend.last_refusal : "");
+  return (
+    said || state.health.get(line.pipeline)?.backend || (sum(line.books.rejected) ? line.backend.last_refusal : "")
+  );
 }
 
 export function from(line) {
-  return [line.pushed && "clients (OTLP)", line.collected && "agents on this machine"].filter(Boolean).join(", ") || "nothing";
+  return (
+    [line.pushed && "clients (OTLP)", line.collected && "agents on this machine"].filter(Boolean).join(", ") ||
+    "nothing"
+  );
 }
 
-// The time within which a part of all answers came: the upper bound of its bucket, `Infinity` above the last, in seconds.
+// The time within which a part of all answers came: the upper bound of its bucket, `Infinity` above the last, in
+// seconds.
 export function quantile(latency, part) {
   let left = latency.requests * part;
   for (const [bound, count] of latency.buckets) {

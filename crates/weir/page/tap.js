@@ -25,10 +25,16 @@ export const tap = {
     $("tap-edge").addEventListener("input", fitEdge);
     $("tap-form").addEventListener("submit", (event) => { event.preventDefault(); open(); });
     $("tap-pause").addEventListener("click", () => pause(!paused));
-    $("tap-clear").addEventListener("click", () => { $("tap-items").replaceChildren(); shownItems.clear(); kept = []; tap.show(); });
+    $("tap-clear").addEventListener("click", () => {
+      $("tap-items").replaceChildren();
+      shownItems.clear();
+      kept = [];
+      tap.show();
+    });
     $("tap-stop").addEventListener("click", () => current?.stop());
     $("tap-items").addEventListener("click", ({ target }) => {
-      if (target.dataset.act === "copy") copy(JSON.stringify(shownItems.get(Number(target.closest("li").dataset.seq)), null, 2), target);
+      if (target.dataset.act === "copy")
+        copy(JSON.stringify(shownItems.get(Number(target.closest("li").dataset.seq)), null, 2), target);
       if (target.dataset.act === "find") go("find", target.dataset.trace);
     });
     $("tap-items").addEventListener("keydown", walk);
@@ -59,8 +65,9 @@ export function fillPipelines() {
   const names = state.now.pipelines.map((line) => line.pipeline);
   for (const select of document.querySelectorAll(".of-pipelines")) {
     const all = select.dataset.all ? [["*", select.dataset.all]] : [];
-    const signals = "signals" in select.dataset ? [...new Set(names.map((name) => name.split("/")[0]))].map((signal) => [`${signal}/*`, `all of ${signal}`]) : [];
-    const wanted = [...all, ...signals, ...names.map((name) => [name, name])];
+    const signals = "signals" in select.dataset ? new Set(names.map((name) => name.split("/")[0])) : [];
+    const ofSignals = [...signals].map((signal) => [`${signal}/*`, `all of ${signal}`]);
+    const wanted = [...all, ...ofSignals, ...names.map((name) => [name, name])];
     if ([...select.options].map((one) => one.value).join("\n") === wanted.map(([value]) => value).join("\n")) continue;
     const { value } = select;
     select.replaceChildren(...wanted.map(([of, text]) => new Option(text, of)));
@@ -140,7 +147,8 @@ function showWays() {
     const badge = line.querySelector(".badge");
     const made = seen && way(seen.way);
     if (made && !badge.isEqualNode(made)) badge.replaceWith(made);
-    if (seen?.removed_by && !line.querySelector(".rule")) line.querySelector("summary").append(removedBy(seen.removed_by));
+    if (seen?.removed_by && !line.querySelector(".rule"))
+      line.querySelector("summary").append(removedBy(seen.removed_by));
   }
 }
 
@@ -154,8 +162,12 @@ function showState() {
   $("tap-state").className = isOpen && !error ? "well" : "warn";
   const waits = paused && kept.length ? `; ${amount(kept.length)} came since the pause` : "";
   const over = leftOut ? `, ${amount(leftOut)} left out, over the limit` : "";
-  const fit = $("tap-only").value ? `, ${amount($("tap-items").querySelectorAll("li:not([hidden])").length)} of these are shown` : "";
-  $("tap-counts").textContent = `${isOpen ? `ends in ${duration(Math.round(left))}; ` : ""}${amount(seen)} passed, ${amount(matched)} matched${over}${fit}${waits}`;
+  const fit = $("tap-only").value
+    ? `, ${amount($("tap-items").querySelectorAll("li:not([hidden])").length)} of these are shown`
+    : "";
+  $("tap-counts").textContent =
+    `${isOpen ? `ends in ${duration(Math.round(left))}; ` : ""}${amount(seen)} passed, ${amount(matched)} matched` +
+      `${over}${fit}${waits}`;
 }
 
 function say(id, words) {

@@ -12,7 +12,18 @@ const open = new Set();
 export class Tap {
   // `heard(tap, items)` gets new items in order, and after each answer how the tap stands.
   constructor(heard) {
-    Object.assign(this, { heard, id: null, state: "new", ends: 0, seen: 0, matched: 0, leftOut: 0, last: 0, items: new Map(), error: null });
+    Object.assign(this, {
+      heard,
+      id: null,
+      state: "new",
+      ends: 0,
+      seen: 0,
+      matched: 0,
+      leftOut: 0,
+      last: 0,
+      items: new Map(),
+      error: null,
+    });
   }
 
   async open(wish) {
@@ -50,7 +61,13 @@ export class Tap {
       if (this.items.size <= MOST) break;
       this.items.delete(seq);
     }
-    Object.assign(this, { seen: answer.seen, matched: answer.matched, leftOut: answer.left_out, ends: Date.parse(answer.ends_at), error: null });
+    Object.assign(this, {
+      seen: answer.seen,
+      matched: answer.matched,
+      leftOut: answer.left_out,
+      ends: Date.parse(answer.ends_at),
+      error: null,
+    });
     this.last = Math.max(this.last, answer.last);
     if (answer.state === "ended") this.end();
     this.heard(this, items);

@@ -51,8 +51,11 @@ async function read(redact) {
     }
     show(...shown(page));
   } catch (error) {
-    show(element("h2", { tabindex: "-1" }, "The page of the target"), element("p", { class: "bad words", role: "alert" }, error.message),
-      element("div", { class: "bar" }, button("Read it again", "again"), button("Close", "close")));
+    show(
+      element("h2", { tabindex: "-1" }, "The page of the target"),
+      element("p", { class: "bad words", role: "alert" }, error.message),
+      element("div", { class: "bar" }, button("Read it again", "again"), button("Close", "close")),
+    );
   }
 }
 
@@ -63,9 +66,22 @@ function open(what) {
 }
 
 function shown(page) {
-  const { url, status, content_type: kind, took_seconds: took, bytes: size, left_out_bytes: leftOut, redact, error, text } = page;
+  const {
+    url,
+    status,
+    content_type: kind,
+    took_seconds: took,
+    bytes: size,
+    left_out_bytes: leftOut,
+    redact,
+    error,
+    text,
+  } = page;
   const head = facts(
-    ["answered", status ?? "nothing"], ["content type", kind], ["took", duration(took)], ["size", `${bytes(size)} (${amount(size)} bytes)`],
+    ["answered", status ?? "nothing"],
+    ["content type", kind],
+    ["took", duration(took)],
+    ["size", `${bytes(size)} (${amount(size)} bytes)`],
     ["left out", leftOut ? `the last ${amount(leftOut)} bytes` : ""],
     ["what is wrong", error ? element("span", { class: "bad" }, error) : ""]);
   return [
