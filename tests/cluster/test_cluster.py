@@ -77,12 +77,12 @@ def test_the_name_of_a_service_leads_to_its_pod_on_another_node(cluster: Cluster
 
 
 def test_lines_of_containers_are_files_of_the_node(cluster: Cluster) -> None:
-    cluster.apply(_pod("writer", node="node2", command=["echo", "a line"]))
-    cluster.wait_for("pod/writer", "jsonpath={.status.phase}=Succeeded")
-    uid = cluster.get("pod", "writer")["metadata"]["uid"]
-    line = cluster.file("node2", f"/var/log/pods/default_writer_{uid}/main/0.log").read_text()
+    cluster.apply(_pod("one-line", node="node2", command=["echo", "a line"]))
+    cluster.wait_for("pod/one-line", "jsonpath={.status.phase}=Succeeded")
+    uid = cluster.get("pod", "one-line")["metadata"]["uid"]
+    line = cluster.file("node2", f"/var/log/pods/default_one-line_{uid}/main/0.log").read_text()
     assert line.endswith(" stdout F a line\n"), line
-    assert not cluster.file("node1", f"/var/log/pods/default_writer_{uid}").exists()
+    assert not cluster.file("node1", f"/var/log/pods/default_one-line_{uid}").exists()
 
 
 def test_spans_go_through_weir_with_names_of_services(cluster: Cluster, weir_image: str) -> None:
