@@ -22,7 +22,7 @@ export const tap = {
   title: "Tap",
   isAdmin: true,
   begin(go) {
-    $("tap-edge").addEventListener("input", fitEdge);
+    $("tap-edge").addEventListener("change", fitEdge);
     $("tap-form").addEventListener("submit", (event) => { event.preventDefault(); open(); });
     $("tap-pause").addEventListener("click", () => pause(!paused));
     $("tap-clear").addEventListener("click", () => {
@@ -38,7 +38,7 @@ export const tap = {
       if (target.dataset.act === "find") go("find", target.dataset.trace);
     });
     $("tap-items").addEventListener("keydown", walk);
-    $("tap-only").addEventListener("input", () => { if (current) { showWays(); showState(); } });
+    $("tap-only").addEventListener("change", () => { if (current) { showWays(); showState(); } });
   },
   // Another view leads here.
   openFor(pipeline, edge = "in", only = "") {
