@@ -153,17 +153,21 @@ const text = (head, of, more = {}) => ({ head, of: (row) => of(row) || "", ...mo
 const list = (all, kind) =>
   element("ul", { class: `plain ${kind || ""}` }, ...all.map((line) => element("li", {}, line)));
 
-// Who changed a pipeline: a manager of the fields of its object, or the file that it is in. Nothing if it is not known.
-function hand(by) {
+// Who changed a pipeline last: a manager of the fields of its object, or the file that it is in. Nothing if that is not
+// known.
+function changer(by) {
   if (!by) return "";
   const who = by.manager ? `${by.manager} (${by.operation})` : by.file;
   return [who, by.at ? day(by.at) : ""].filter(Boolean).join(" ");
 }
 
 // Those who changed pipelines, each with the names of these.
-export function hands(changedBy) {
+export function changers(changedBy) {
   const all = new Map();
-  for (const [pipeline, by] of Object.entries(changedBy)) all.set(hand(by), [...(all.get(hand(by)) || []), pipeline]);
+  for (const [pipeline, by] of Object.entries(changedBy)) {
+    const who = changer(by);
+    all.set(who, [...(all.get(who) || []), pipeline]);
+  }
   return [...all].map(([who, pipelines]) => `${who}: ${pipelines.join(", ")}`);
 }
 
@@ -185,11 +189,7 @@ const IN_USE = [
     words: true,
     cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")],
   }),
-  text("Backend", (row) => [row.backend, ...row.settings].join(" "), {
-    words: true,
-    cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")],
-  }),
-  text("Changed by", (row) => hand(row.changed_by), { words: true }),
+  text("Last changed by", (row) => changer(row.changed_by), { words: true }),
 ];
 
 const names = (head, way) => text(head, (row) => listed(row[way], row.left_out[way]), { words: true });
@@ -222,9 +222,9 @@ const PAST = [
   names("Added", "added"),
   names("Changed", "changed"),
   names("Removed", "removed"),
-  text("Changed by", (row) => hands(row.changed_by).join(" "), {
+  text("Objects last changed by", (row) => changers(row.changed_by).join(" "), {
     words: true,
-    cell: (row) => list(hands(row.changed_by)),
+    cell: (row) => list(changers(row.changed_by)),
   }),
   text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
   {

@@ -1,7 +1,7 @@
 // What happened: what the self monitor said of pipelines, and what became of configurations.
 
 import { ask, askIfThere } from "./ask.js";
-import { BROUGHT, hands } from "./configuration.js";
+import { BROUGHT, changers } from "./configuration.js";
 import { day, listed } from "./dom.js";
 import { troubleKind } from "./state.js";
 
@@ -56,7 +56,7 @@ function ofConfiguration({ number, at, what, by, error, changed_by: changedBy, l
     about: "this process",
     what: `${WHAT[what] || what} (${BROUGHT[by] || by})`,
     kind: what === "refused" ? "warn" : null,
-    said: error || [...listedWays, ...hands(changedBy)].join("; ") || "nothing is different",
+    said: error || [...listedWays, ...changers(changedBy)].join("; ") || "nothing is different",
     concerns: (name) => isOpen || names.includes(name),
   };
 }

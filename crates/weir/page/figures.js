@@ -69,6 +69,7 @@ export const books = {
     const kinds = ["spans", "data points", "log records"].map(
       (what, index) => `${amount(state.now.unclaimed[index])} ${what}`,
     );
+    unclaimed.hidden = !state.now.unclaimed.some(Boolean);
     unclaimed.textContent = `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books. ` +
       "A tap of what no pipeline takes shows them.";
     booksTable.set(all);
