@@ -91,7 +91,7 @@ impl Routes {
         self.routes.iter().find(|route| route.pipeline.account.id == *pipeline)
     }
 
-    fn of(&self, signal: Signal) -> impl Iterator<Item = &Route> {
+    fn of(&self, signal: Signal) -> impl Iterator<Item = &Route> + Clone {
         self.routes.iter().filter(move |route| route.pipeline.signal() == signal)
     }
 
@@ -314,30 +314,33 @@ impl Intake {
             // Should this one fail, what was converted before it is taken back as it is dropped.
             offers.push(Offer { mark, ..cuts.offer(route, arrived, processed)? });
         }
-        if offers.is_empty() && !is_claimed {
-            self.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
-        }
-        self.show_unclaimed(signal, &routes, &enriched);
+        let left = self.left_by_all(signal, &routes, &enriched);
+        let unclaimed = if offers.is_empty() && !is_claimed { items } else { left };
         let paid = pay(&offers, cuts.purse).map_err(Unprepared::from)?;
-        Ok(self.offer(offers, paid))
+        Ok(self.offer(offers, paid, (signal, unclaimed)))
     }
 
-    /// Whoever has a tap there sees what no pipeline takes of a request, even if others take the rest.
-    fn show_unclaimed(&self, signal: Signal, routes: &Routes, enriched: &Enriched) {
-        let Some(outside) = self.taps.outside(Edge::Unclaimed, signal) else { return };
-        let selections = routes.of(signal).map(|route| &route.selection);
-        enriched.unclaimed(selections).for_each(|(part, items)| outside.unclaimed(&part, items));
+    /// How many items of a request no pipeline takes, even if others take the rest. Whoever has a tap there sees them.
+    fn left_by_all(&self, signal: Signal, routes: &Routes, enriched: &Enriched) -> u64 {
+        let parts = || enriched.unclaimed(routes.of(signal).map(|route| &route.selection));
+        let items = parts().map(|part| u64::from(weir_otlp::count(signal, part))).sum();
+        if items > 0
+            && let Some(outside) = self.taps.outside(Edge::Unclaimed, signal)
+        {
+            outside.unclaimed(parts, items);
+        }
+        items
     }
 
-    /// From now on every pipeline owes what it is offered.
-    fn offer(&self, mut offers: Vec<Offer>, mut paid: Option<Permit>) -> Receipt<'_> {
+    /// From now on every pipeline owes what it is offered. So many items are `unclaimed`.
+    fn offer(&self, mut offers: Vec<Offer>, mut paid: Option<Permit>, unclaimed: (Signal, u64)) -> Receipt<'_> {
         let ticket = Arc::new(Ticket::default());
         offers.iter_mut().for_each(|offer| offer.owe(&ticket, &mut paid));
         // Only now: a pipeline must not finish the first obligation while the ticket does not know of the last.
         for Offer { pipeline, obligations, .. } in &offers {
             obligations.iter().for_each(|obligation| pipeline.take(Arc::clone(obligation)));
         }
-        Receipt { intake: self, ticket, offers, is_concluded: false }
+        Receipt { intake: self, ticket, offers, unclaimed, is_concluded: false }
     }
 }
 

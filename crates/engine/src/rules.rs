@@ -367,6 +367,9 @@ impl Work<'_> {
     }
 }
 
+/// Why items of a service mesh are removed before all rules.
+pub(crate) const ISTIO_NOISE: &str = "istio_noise";
+
 impl Removed {
     pub(crate) fn new(reason: &'static str, items: u64) -> Self {
         Self { reason, items, counter: None, place: None }

@@ -35,6 +35,17 @@ export const find = {
   show() {},
 };
 
+async function openAt(edge, wish) {
+  const of = Object.assign(new Tap(heard), { edge });
+  try {
+    await of.open({ ...wish, edge });
+    taps.push(of);
+  } catch (error) {
+    // Where others look, too, there may be no place for all three.
+    if (edge !== "unclaimed") throw error;
+  }
+}
+
 async function stop() {
   await Promise.all(taps.map((of) => of.stop()));
   showState();
@@ -45,10 +56,10 @@ async function follow() {
   [found, lostBefore, words] = [new Map(), [], $("find-text").value.trim()];
   $("find-trouble").textContent = "";
   $("find-ways").replaceChildren();
-  taps = EDGES.map((edge) => Object.assign(new Tap(heard), { edge }));
+  taps = [];
   try {
     const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
-    for (const of of taps) await of.open({ ...wish, edge: of.edge });
+    for (const edge of EDGES) await openAt(edge, wish);
     await findKept(words);
     lostBefore = ((await lostSamples()) || []).filter((sample) => hasText(sample, words));
   } catch (error) {

@@ -119,10 +119,14 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     if args.recent {
         return recent(&admin, args);
     }
-    let wish = json!({
-        "pipeline": args.pipeline, "edge": args.edge, "rule": args.rule, "text": args.text, "where": args.condition,
+    let mut wish = json!({
+        "pipeline": args.pipeline, "edge": args.edge, "text": args.text, "where": args.condition,
         "items_per_second": args.rate, "seconds": args.duration.as_secs().max(1), "redact": !args.no_redact,
     });
+    // Processes of older versions do not know of it.
+    if let Some(rule) = &args.rule {
+        wish["rule"] = json!(rule);
+    }
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let columns = args.columns();
     let (mut shown, most) = (0, args.n.unwrap_or(u64::MAX));

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use weir_enrich::{Arrival, Enricher, Noise};
-use weir_otlp::{count, splice};
+use weir_otlp::splice;
 use weir_plan::{Input, RecordShape, Signal};
 
 use super::select::{self, Part, Selected, Selection};
@@ -13,7 +13,7 @@ use crate::budget::{self, Budget, Permit, Purse, Shortage};
 use crate::buffer::Body;
 use crate::inlet::{Added, InputKind, Request, Verdict};
 use crate::preview::Step;
-use crate::rules::{Processed, Removed, Rules};
+use crate::rules::{ISTIO_NOISE, Processed, Removed, Rules};
 
 /// Room for what enrichment adds to a request: this much, and a part of the request's size.
 pub(crate) const LEAST_ROOM: usize = 64 << 10;
@@ -137,17 +137,15 @@ impl Enriched {
         Ok(Some(Taken { body, items, noise }))
     }
 
-    /// Parts of what clients push that none of these takes, and how many items each has. What sources in this process
-    /// collect is not among them: they make a request for each way in which some pipeline wants the same.
+    /// Parts of what clients push that none of these takes. What sources in this process collect is not among them: they
+    /// make a request for each way in which some pipeline wants the same.
     pub(super) fn unclaimed<'a>(
         &'a self,
-        selections: impl Iterator<Item = &'a Selection>,
-    ) -> impl Iterator<Item = (Bytes, u64)> {
+        selections: impl Iterator<Item = &'a Selection> + Clone,
+    ) -> impl Iterator<Item = &'a [u8]> {
         let is_pushed = self.input == InputKind::Otlp;
         let stretches = is_pushed.then(move || select::unclaimed(selections, self.input, &self.whole));
-        let parts = stretches.into_iter().flatten().map(move |stretch| self.whole.slice(stretch));
-        let counted = parts.map(move |part| (u64::from(count(self.signal, &part)), part));
-        counted.filter(|(items, _)| *items > 0).map(|(items, part)| (part, items))
+        stretches.into_iter().flatten().filter_map(|stretch| self.whole.get(stretch))
     }
 
     /// What is left of it after the pipeline's rules.
@@ -163,7 +161,7 @@ impl Enriched {
             _ => Processed { body, items, removed: Vec::new(), conversion: None },
         };
         if noise > 0 {
-            processed.removed.push(Removed::new("istio_noise", noise));
+            processed.removed.push(Removed::new(ISTIO_NOISE, noise));
         }
         Ok(processed)
     }

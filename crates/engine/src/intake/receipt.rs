@@ -4,6 +4,7 @@
 //! journal, it is enough that the pipeline holds the data in its share of the memory.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Intake;
@@ -14,6 +15,7 @@ use crate::obligation::Ticket;
 use crate::pipeline::Pipeline;
 use crate::store::Store;
 use tokio::time::Instant;
+use weir_plan::Signal;
 
 /// When no pipeline is well and one is full, a client waits this much longer for room before it is refused.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
@@ -35,6 +37,8 @@ pub(super) struct Receipt<'a> {
     pub(super) intake: &'a Intake,
     pub(super) ticket: Arc<Ticket>,
     pub(super) offers: Vec<Offer>,
+    /// How many of its items no pipeline takes: counted when the client has its OK.
+    pub(super) unclaimed: (Signal, u64),
     /// What becomes of the obligations does not depend on this any more; only the answer may be missing.
     pub(super) is_concluded: bool,
 }
@@ -49,6 +53,10 @@ impl Receipt<'_> {
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
         self.answer(refused, secured);
+        let (signal, items) = self.unclaimed;
+        if !refused && items > 0 {
+            self.intake.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
+        }
         match refused {
             true => Verdict::Refused(if withdrawn { obstacle } else { Obstacle::Repeated }, retry_after()),
             false => Verdict::Secured,

@@ -216,14 +216,14 @@ impl Selection {
 /// Stretches of a valid request from this input that none of these takes: resources that follow each other. They are
 /// searched for as they are asked for, because a list of them could be larger than the request.
 pub(super) fn unclaimed<'a>(
-    selections: impl Iterator<Item = &'a Selection>,
+    selections: impl Iterator<Item = &'a Selection> + Clone,
     input: InputKind,
     request: &'a [u8],
 ) -> impl Iterator<Item = Range<usize>> {
-    let wanted: Vec<_> = selections.filter_map(|selection| selection.resources(input)).collect();
+    let wanted = selections.filter_map(move |selection| selection.resources(input));
     // Most often one pipeline takes all of it.
-    let request: &'a [u8] = if wanted.iter().any(|wanted| wanted.are_all()) { &[] } else { request };
-    let is_left = move |holder: &Message<'_>| !wanted.iter().any(|wanted| wanted.takes(holder));
+    let request: &'a [u8] = if wanted.clone().any(Resources::are_all) { &[] } else { request };
+    let is_left = move |holder: &Message<'_>| !wanted.clone().any(|wanted| wanted.takes(holder));
     let resources = Message::request(request).messages(request::RESOURCES);
     let mut left = resources.filter(is_left).map(Message::field_range).peekable();
     std::iter::from_fn(move || {

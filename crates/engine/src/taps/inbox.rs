@@ -10,7 +10,7 @@ use super::Before;
 use super::caught::RemovedBy;
 use super::mark::Mark;
 use crate::budget::{Purse, Shortage};
-use crate::rules::{ConditionPlace, Processed, Removed, RulePlace, Rules};
+use crate::rules::{ConditionPlace, ISTIO_NOISE, Processed, Removed, RulePlace, Rules};
 
 /// Requests of one tap that may wait, and their bytes. A larger one may wait alone.
 const MOST_WAITING: usize = 32;
@@ -37,11 +37,15 @@ pub(super) struct Removers {
 }
 
 impl Passing<'_> {
-    /// How many items are left after this rule, unless transforms have made more or fewer of them.
+    /// How many items are left after this rule. After a transform, as many as came: what transforms add or join is not
+    /// known before a filter has counted it.
     pub(super) fn items_after(&self, last: RulePlace) -> u64 {
-        let is_gone = |removed: &&Removed| removed.place.is_some_and(|place| last.includes(place));
-        let gone: u64 = self.after.removed.iter().filter(is_gone).map(|removed| removed.items).sum();
-        self.before.items.saturating_sub(gone)
+        if matches!(last, RulePlace::Transform(_)) {
+            return self.before.items;
+        }
+        let is_gone = |removed: &Removed| removed.place.is_some_and(|place| last.includes(place));
+        let later = self.after.removed.iter().filter(|removed| !is_gone(removed) && removed.reason != ISTIO_NOISE);
+        self.after.items + later.map(|removed| removed.items).sum::<u64>()
     }
 
     pub(super) fn removers(&self) -> Removers {

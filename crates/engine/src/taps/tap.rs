@@ -164,14 +164,14 @@ impl Tap {
                 unix_nanos: passing.unix_nanos,
             })
         };
-        self.take(body, items, passing.unix_nanos, passed)
+        self.take(&|| std::iter::once(&**body), items, passing.unix_nanos, passed)
     }
 
-    /// Takes so many items that pass the edge, if some of them may be wanted: to be taken apart later. The budget pays for
-    /// what `passed` has to copy.
-    pub(super) fn take(
+    /// Takes so many items that pass the edge in some parts of a request, if some of them may be wanted: to be taken apart
+    /// later. The budget pays for what `passed` has to copy.
+    pub(super) fn take<'a, P: Iterator<Item = &'a [u8]>>(
         &self,
-        bytes: &[u8],
+        parts: &impl Fn() -> P,
         items: u64,
         unix_nanos: u64,
         passed: impl FnOnce(&Budget) -> Option<Passed>,
@@ -184,17 +184,18 @@ impl Tap {
             return false;
         }
         // Of what rules make of them, it is not known as yet.
-        if !matches!(self.edge, Edge::After(_)) && !self.has_text(bytes) {
+        if !matches!(self.edge, Edge::After(_)) && !parts().any(|part| self.has_text(part)) {
             self.looked_at.fetch_add(items, Ordering::Relaxed);
             return false;
         }
-        if !lock(&self.inbox).has_room_for(bytes.len()) {
+        let bytes = parts().map(<[u8]>::len).sum();
+        if !lock(&self.inbox).has_room_for(bytes) {
             return false;
         }
         // Nobody waits for the inbox while something is copied.
         let Some(passed) = passed(&self.work) else { return false };
         let mut inbox = lock(&self.inbox);
-        let is_taken = self.is_open() && inbox.has_room_for(bytes.len());
+        let is_taken = self.is_open() && inbox.has_room_for(bytes);
         if is_taken {
             inbox.push(passed);
             self.has_more.notify_one();

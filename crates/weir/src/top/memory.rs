@@ -49,7 +49,8 @@ fn admission(memory: &Value) -> [String; ADMISSION_ROWS] {
     let total = number(&memory["total_bytes"]);
     let sum = format!("{set_aside} B set aside + {used} B used + {free} B free = {total} B");
     let [fits, largest] = ["fits_bytes", "largest_bytes"].map(|field| bytes(number(&of[field])));
-    let request = match of["refused_because"].as_str() {
+    // Processes of older versions have the reason alone.
+    let request = match of["refused_because"].as_str().or_else(|| of["refused"].as_str()) {
         Some(why) => format!("Even a small request would be refused: {}", legible(why)),
         None => format!("A request of up to {fits} fits now; the largest that is taken at all is {largest}"),
     };
