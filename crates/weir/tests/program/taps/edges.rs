@@ -57,10 +57,11 @@ async fn what_no_pipeline_takes_is_seen() {
     assert_eq!(records(&read(port, one).await), [unclaimed("5")]);
     let opened = weir.logged("a tap is open: somebody looks at telemetry").unwrap();
     assert_eq!((&opened["edge"], &opened["pipeline"]), (&json!("unclaimed"), &json!("*")));
-    // Of a whole request, which is counted.
+    assert_eq!(get(port, "/api/now").await.1["unclaimed"], json!([0, 0, 3]), "they are counted");
+    // Of a whole request, too.
     send_of(&weir, &["bank"]).await;
     eventually("it is seen", async || read(port, all).await["matched"] == 4).await;
-    assert_eq!(get(port, "/api/now").await.1["unclaimed"], json!([0, 0, 1]));
+    assert_eq!(get(port, "/api/now").await.1["unclaimed"], json!([0, 0, 4]));
     let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "logs/shop", "edge": "unclaimed"})).await;
     assert!(status == 400 && answer["error"].as_str().unwrap().contains("this edge is of no pipeline"), "{answer}");
 }
