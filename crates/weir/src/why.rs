@@ -96,12 +96,12 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
         // Writing to a String cannot fail.
         let _ = story(&mut out, pipeline, &rules["rules"], &of(&health).unwrap_or_default());
     }
-    let turned_away: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
-    if turned_away > 0 && args.pipeline.is_none() {
+    let unclaimed: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
+    if unclaimed > 0 && args.pipeline.is_none() {
         let _ = writeln!(
             out,
-            "{turned_away} items were taken from clients that no pipeline wants: see their inputs, and `weir tap '*' --edge \
-             unclaimed`."
+            "{unclaimed} items were answered OK and dropped, because no pipeline takes them: look at the namespaces of \
+             `input.otlp`, and at `weir tap '*' --edge unclaimed`"
         );
     }
     // Whatever process was asked, a terminal obeys none of its words.
