@@ -130,7 +130,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let columns = args.columns();
     let (mut shown, most) = (0, args.n.unwrap_or(u64::MAX));
-    let page = runtime.block_on(follow(&admin, &wish, &mut |page| {
+    let pages = runtime.block_on(follow(&admin, &[wish], &mut |page| {
         for item in page["items"].as_array().into_iter().flatten() {
             if !is_read(writeln!(io::stdout(), "{}", args.show(item, columns)))? {
                 return Ok(false);
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
         Ok(true)
     }))?;
     if args.format == Format::Text {
-        writeln!(io::stderr(), "{}", said(&page, shown)).context("cannot write to standard error")?;
+        writeln!(io::stderr(), "{}", said(&pages, shown)).context("cannot write to standard error")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -173,34 +173,71 @@ fn numbered(item: Value) -> (u64, Value) {
     (number(&item["seq"]), item)
 }
 
-/// Opens a tap, and shows what it has caught, page by page, until `show` says no, the tap ends, or Ctrl-C. Each item is on
-/// one page, and its number and way on all that follow as long as it is kept. Returns the last page.
+/// A tap of this command, and the last page of what it has caught.
+struct Tap {
+    path: String,
+    page: Value,
+}
+
+impl Tap {
+    fn open(admin: &Admin, wish: &Value) -> anyhow::Result<Self> {
+        let opened = admin.post("/api/taps", wish)?;
+        Ok(Self { path: format!("/api/taps/{}", opened["tap"]), page: Value::Null })
+    }
+
+    /// Each item is on one page, and its number and way on all that follow as long as it is kept.
+    fn turn_over(&mut self, admin: &Admin) -> anyhow::Result<()> {
+        let last = number(&self.page["last"]);
+        self.page = admin.get(&format!("{}?after={last}", self.path))?;
+        Ok(())
+    }
+}
+
+/// Opens taps, and shows what they have caught, page by page, until `show` says no, one of them ends, or Ctrl-C. Returns the
+/// last page of each.
 pub(crate) async fn follow(
     admin: &Admin,
-    wish: &Value,
+    wishes: &[Value],
     show: &mut dyn FnMut(&Value) -> anyhow::Result<bool>,
-) -> anyhow::Result<Value> {
-    let opened = admin.post("/api/taps", wish)?;
-    let path = format!("/api/taps/{}", opened["tap"]);
-    let mut last = 0;
+) -> anyhow::Result<Vec<Value>> {
+    let mut taps = Vec::new();
+    let followed = follow_all(admin, wishes, &mut taps, show).await;
+    for tap in &taps {
+        // It may have ended by itself.
+        let _ = admin.delete(&tap.path);
+    }
+    followed?;
+    Ok(taps.into_iter().map(|tap| tap.page).collect())
+}
+
+/// Whatever comes of it, `taps` are those that were opened.
+async fn follow_all(
+    admin: &Admin,
+    wishes: &[Value],
+    taps: &mut Vec<Tap>,
+    show: &mut dyn FnMut(&Value) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    for wish in wishes {
+        taps.push(Tap::open(admin, wish)?);
+    }
     loop {
-        let is_interrupted = tokio::select! {
+        let mut is_over = tokio::select! {
             _ = tokio::signal::ctrl_c() => true,
             () = tokio::time::sleep(EVERY) => false,
         };
-        let page = admin.get(&format!("{path}?after={last}"))?;
-        last = page["last"].as_u64().unwrap_or(last);
-        if !show(&page)? || is_interrupted || page["state"] == "ended" {
-            // It may have ended by itself.
-            let _ = admin.delete(&path);
-            return Ok(page);
+        for tap in taps.iter_mut() {
+            tap.turn_over(admin)?;
+            is_over |= !show(&tap.page)? || tap.page["state"] == "ended";
+        }
+        if is_over {
+            return Ok(());
         }
     }
 }
 
-/// How a tap ended, in a sentence.
-pub(crate) fn said(page: &Value, shown: u64) -> String {
-    let [seen, left_out] = ["seen", "left_out"].map(|of| page[of].as_u64().unwrap_or_default());
+/// How taps ended, in a sentence.
+pub(crate) fn said(pages: &[Value], shown: u64) -> String {
+    let [seen, left_out] = ["seen", "left_out"].map(|of| pages.iter().map(|page| number(&page[of])).sum::<u64>());
     let more = match left_out {
         0 => String::new(),
         left_out => format!("; {left_out} were not looked at, because the limits of the tap were reached (--rate)"),

@@ -33,8 +33,9 @@ Examples:
   weir why --configuration --format json | jq -r '.[] | select(.what == \"refused\") | .error'
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
-what came in, and the difference is said. The way of an item can be told while it passes, so send it again; recent items, and
-samples of what was refused for good or given up, are looked through before.
+what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what clients push
+and no pipeline takes is found, too. Recent items, and samples of what was refused for good or given up, are looked through
+before.
 
 Of the last 50 configurations since its start, a process says when each came and by what: start, sighup, files_changed, daily,
 secret or saved; which pipelines it added, changed or removed; who changed these last, which is the newest manager of the fields
@@ -208,6 +209,31 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
         bail!("--item needs a trace id, a span id or some text: the empty text is in everything");
     }
     let pipeline = args.pipeline.as_deref().unwrap_or("*");
+    let lost = find_among_lost(admin, pipeline, text)?;
+    let kept = find_among_recent(admin, pipeline, text)?;
+    let wish = |pipeline: &str, edge: &str| {
+        let seconds = args.duration.as_secs().max(1);
+        json!({"pipeline": pipeline, "edge": edge, "text": text, "items_per_second": 100, "seconds": seconds})
+    };
+    // Whichever pipeline should have it, what none takes is beside all of them.
+    let wishes = [wish(pipeline, "in"), wish("*", "unclaimed")];
+    writeln!(io::stderr(), "Looking for {} at what passes from now on; Ctrl-C ends.", time(args.duration.as_secs()))?;
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let mut found = Found::default();
+    let pages = runtime.block_on(tap::follow(admin, &wishes, &mut |page| found.show(page)))?;
+    writeln!(io::stderr(), "{}", tap::said(&pages, found.number))?;
+    found.say_what_is_open()?;
+    if found.number + kept + lost == 0 {
+        let advice = "nothing with it passed a pipeline, or came in that no pipeline takes: its sender has not sent it, or not \
+                      here, or it is spelled in another way";
+        writeln!(io::stderr(), "{advice}")?;
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks among samples of what was lost; says how many have the text.
+fn find_among_lost(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Result<u64> {
     let mut lost = 0;
     for (path, how) in LOST {
         let is_it = |sample: &&Value| has_text(sample, text) && (pipeline == "*" || sample["pipeline"] == pipeline);
@@ -218,27 +244,7 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
             lost += 1;
         }
     }
-    let kept = find_among_recent(admin, pipeline, text)?;
-    let wish = json!({
-        "pipeline": pipeline, "edge": "in", "text": text, "items_per_second": 100,
-        "seconds": args.duration.as_secs().max(1),
-    });
-    writeln!(io::stderr(), "Looking for {} at what passes from now on; Ctrl-C ends.", time(args.duration.as_secs()))?;
-    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let mut found = Found::default();
-    let page = runtime.block_on(tap::follow(admin, &wish, &mut |page| found.show(page)))?;
-    writeln!(io::stderr(), "{}", tap::said(&page, found.number))?;
-    match found.under_way.len() {
-        0 => {}
-        pending => writeln!(io::stderr(), "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
-    }
-    if found.number + kept + lost == 0 {
-        let advice = "nothing with it passed a pipeline: its sender has not sent it, or not here, or it is spelled in another way, \
-                      or no pipeline takes it, which `weir tap '*' --edge unclaimed` shows";
-        writeln!(io::stderr(), "{advice}")?;
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(lost)
 }
 
 /// Looks among the few items that are kept of what has passed; says how many have the text.
@@ -262,37 +268,58 @@ fn find_among_recent(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Resul
 #[derive(Default)]
 struct Found {
     number: u64,
-    /// What was said of items that go further.
-    under_way: BTreeMap<u64, Line>,
+    /// How many of these no pipeline takes.
+    unclaimed: u64,
+    /// What was said of items that go further, by their taps and their numbers there.
+    under_way: BTreeMap<(u64, u64), Line>,
 }
 
 impl Found {
     /// A line for each item, and another one when more has become of it. Whether there is a reader.
     fn show(&mut self, page: &Value) -> anyhow::Result<bool> {
+        let tap = number(&page["tap"]);
         for item in page["items"].as_array().into_iter().flatten() {
             self.number += 1;
-            if !self.tell(number(&item["seq"]), Line::of(item))? {
+            self.unclaimed += u64::from(item["way"] == "unclaimed");
+            if !self.tell((tap, number(&item["seq"])), Line::of(item))? {
                 return Ok(false);
             }
         }
         for of in page["ways"].as_array().into_iter().flatten() {
-            let (number, way) = (number(&of[0]), of[1].as_str().unwrap_or("-"));
-            let Some(line) = self.under_way.get(&number).filter(|line| line.way != way) else { continue };
+            let (id, way) = ((tap, number(&of[0])), of[1].as_str().unwrap_or("-"));
+            let Some(line) = self.under_way.get(&id).filter(|line| line.way != way) else { continue };
             let line = line.gone_on(Timestamp::now(), way);
-            if !self.tell(number, line)? {
+            if !self.tell(id, line)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn tell(&mut self, number: u64, line: Line) -> anyhow::Result<bool> {
+    fn tell(&mut self, id: (u64, u64), line: Line) -> anyhow::Result<bool> {
         let is_read = is_read(writeln!(io::stdout(), "{line}"))?;
         match line.way.as_str() {
-            "pending" | "stored" => drop(self.under_way.insert(number, line)),
-            _ => drop(self.under_way.remove(&number)),
+            "pending" | "stored" => drop(self.under_way.insert(id, line)),
+            _ => drop(self.under_way.remove(&id)),
         }
         Ok(is_read)
+    }
+
+    /// Says of what the end is not told, and where its pipeline is missing.
+    fn say_what_is_open(&self) -> io::Result<()> {
+        let mut said = io::stderr().lock();
+        match self.under_way.len() {
+            0 => {}
+            pending => writeln!(said, "{pending} are still pending: `weir why PIPELINE` says what they wait for")?,
+        }
+        match self.unclaimed {
+            0 => Ok(()),
+            unclaimed => writeln!(
+                said,
+                "{unclaimed} were answered OK and dropped, because no pipeline takes them: look at the namespaces of \
+                 `input.otlp`"
+            ),
+        }
     }
 }
 

@@ -589,8 +589,8 @@ async fn the_same_is_told_in_a_terminal() {
         "{error}"
     );
     let sends = async {
-        eventually("a tap is open", async || {
-            get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 2)
+        eventually("all taps are open", async || {
+            get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 3)
         })
         .await;
         send(&weir, 1, 4).await;
@@ -623,8 +623,8 @@ async fn the_way_of_an_item_is_told_to_its_end() {
     let arguments = ["why", "--item", &id, "-d", "100s", "--url", &url];
     let mut why = command(&arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(why.stdout.take().unwrap()).lines();
-    eventually("a tap is open", async || {
-        get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 1)
+    eventually("both taps are open", async || {
+        get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 2)
     })
     .await;
     send(&weir, 1, 1).await;

@@ -82,6 +82,32 @@ async fn a_terminal_shows_what_no_pipeline_takes() {
     assert!(code == Some(0) && lines.contains(" unclaimed: INFO 2 "), "{lines}");
 }
 
+/// Also where a pipeline is named: what none takes is beside all of them.
+#[tokio::test]
+async fn an_item_that_no_pipeline_takes_is_found() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&choosing("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let url = format!("http://{port}");
+    let mut why = command(&["why", "logs/shop", "--item", "bank", "-d", "100s", "--url", &url]).spawn().unwrap();
+    let mut lines = BufReader::new(why.stdout.take().unwrap()).lines();
+    let states = async || {
+        let (_, list) = get(port, "/api/taps").await;
+        list["taps"].as_array().unwrap().iter().map(|tap| tap["state"].clone()).collect::<Vec<_>>()
+    };
+    eventually("both taps are open", async || states().await == ["open", "open"]).await;
+    send_of(&weir, &["shop", "bank"]).await;
+    let line = in_time("the item", lines.next_line()).await.unwrap().unwrap();
+    assert!(line.contains(" unclaimed: INFO 2 "), "{line}");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(why.id().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = in_time("the end", why.wait_with_output()).await.unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let expected = "1 were answered OK and dropped, because no pipeline takes them";
+    assert!(ended.status.success() && said.contains(expected), "{said}");
+    assert_eq!(states().await, ["ended", "ended"]);
+}
+
 /// A large request is enriched where it is: whoever looks has it as it was.
 #[tokio::test]
 async fn what_arrives_is_seen_before_enrichment() {
