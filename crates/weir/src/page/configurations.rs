@@ -42,7 +42,7 @@ pub(crate) struct Configurations(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     pipelines: Vec<Pipeline>,
-    changed_by: ByPipeline,
+    changers: ByPipeline,
     /// The newest first.
     history: VecDeque<Event>,
     /// The number of the newest.
@@ -56,7 +56,7 @@ struct Event {
     unix_ms: u64,
     what: &'static str,
     /// What brought it, and which state of the operator's Secret it is.
-    by: &'static str,
+    brought_by: &'static str,
     version: Version,
     added: Names,
     changed: Names,
@@ -70,7 +70,7 @@ struct Event {
 
 impl Event {
     /// Nothing but what brought it.
-    fn by(trigger: &Trigger) -> Self {
+    fn brought_by(trigger: &Trigger) -> Self {
         let short = |name: &String| match name.char_indices().nth(MOST_VERSION) {
             Some((end, _)) => format!("{}…", &name[..end]),
             None => name.clone(),
@@ -79,30 +79,31 @@ impl Event {
             revision: revision.as_ref().map(short),
             resource_version: resource_version.as_ref().map(short),
         });
-        Self { by: trigger.as_str(), version: version.unwrap_or_default(), ..Self::default() }
+        Self { brought_by: trigger.as_str(), version: version.unwrap_or_default(), ..Self::default() }
     }
 }
 
 impl Configurations {
     /// The process begins with this one.
-    pub(crate) fn started(&self, plan: &Plan, by: ByPipeline, trigger: &Trigger) {
+    pub(crate) fn started(&self, plan: &Plan, changers: ByPipeline, trigger: &Trigger) {
         let ids = plan.pipelines.iter().map(|pipeline| &pipeline.id);
-        let (added, changed_by) = (names(ids.clone()), hands(ids, &by));
-        self.takes(plan, by, Event { what: "started", added, changed_by, ..Event::by(trigger) });
+        let (added, changed_by) = (names(ids.clone()), changers_of(ids, &changers));
+        self.takes(plan, changers, Event { what: "started", added, changed_by, ..Event::brought_by(trigger) });
     }
 
     /// Another one took its place.
-    pub(crate) fn changed(&self, plan: &Plan, by: ByPipeline, changes: &Changes, trigger: &Trigger) {
+    pub(crate) fn changed(&self, plan: &Plan, changers: ByPipeline, changes: &Changes, trigger: &Trigger) {
         let Changes { added, changed, removed, .. } = changes;
-        let changed_by = hands(added, &by).into_iter().chain(hands(changed, &by)).collect();
+        let changed_by = changers_of(added, &changers).into_iter().chain(changers_of(changed, &changers)).collect();
         let (added, changed, removed) = (names(added), names(changed), names(removed));
-        self.takes(plan, by, Event { what: "changed", added, changed, removed, changed_by, ..Event::by(trigger) });
+        let event = Event { what: "changed", added, changed, removed, changed_by, ..Event::brought_by(trigger) };
+        self.takes(plan, changers, event);
     }
 
     /// Another one was there and is not used.
     pub(crate) fn refused(&self, error: &str, trigger: &Trigger) {
         let error = Some(error.chars().take(MOST_ERROR).collect());
-        self.remember(Event { what: "refused", error, ..Event::by(trigger) });
+        self.remember(Event { what: "refused", error, ..Event::brought_by(trigger) });
     }
 
     /// The pipelines that run, as they are configured.
@@ -133,11 +134,11 @@ impl Configurations {
         texts.collect()
     }
 
-    fn takes(&self, plan: &Plan, by: ByPipeline, event: Event) {
-        let text = plan.pipelines.iter().map(|of| pipeline(of, &by)).collect::<Value>().to_string();
+    fn takes(&self, plan: &Plan, changers: ByPipeline, event: Event) {
+        let text = plan.pipelines.iter().map(|of| pipeline(of, &changers)).collect::<Value>().to_string();
         let mut state = self.lock();
         state.pipelines.clone_from(&plan.pipelines);
-        state.changed_by = by;
+        state.changers = changers;
         drop(state);
         self.remember(Event { text: Some(text), ..event });
     }
@@ -159,7 +160,7 @@ impl Configurations {
 
     fn all(&self, body: &mut Text) -> Option<Shown> {
         let state = self.lock();
-        let pipelines: Vec<_> = state.pipelines.iter().map(|of| pipeline(of, &state.changed_by)).collect();
+        let pipelines: Vec<_> = state.pipelines.iter().map(|of| pipeline(of, &state.changers)).collect();
         let history: Vec<_> = state.history.iter().map(event).collect();
         show(body, &json!({"pipelines": pipelines, "history": history}))
     }
@@ -195,24 +196,27 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Names {
 }
 
 /// Who changed these, as far as their names are kept and it is known.
-fn hands<'a>(ids: impl IntoIterator<Item = &'a PipelineId>, by: &ByPipeline) -> Vec<(String, Arc<ChangedBy>)> {
-    let known = |id: &PipelineId| Some((id.to_string(), Arc::clone(by.get(id)?)));
+fn changers_of<'a>(
+    ids: impl IntoIterator<Item = &'a PipelineId>,
+    changers: &ByPipeline,
+) -> Vec<(String, Arc<ChangedBy>)> {
+    let known = |id: &PipelineId| Some((id.to_string(), Arc::clone(changers.get(id)?)));
     ids.into_iter().take(MOST_NAMES).filter_map(known).collect()
 }
 
 fn event(of: &Event) -> Value {
-    let Event { number, unix_ms, what, by, version, added, changed, removed, changed_by, error, text } = of;
+    let Event { number, unix_ms, what, brought_by, version, added, changed, removed, changed_by, error, text } = of;
     let Version { revision, resource_version } = version;
-    let changed_by: Map<_, _> = changed_by.iter().map(|(name, by)| (name.clone(), by.value())).collect();
+    let changed_by: Map<_, _> = changed_by.iter().map(|(name, changer)| (name.clone(), changer.value())).collect();
     json!({
-        "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": by, "revision": revision,
+        "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": brought_by, "revision": revision,
         "resource_version": resource_version, "added": added.named, "changed": changed.named, "removed": removed.named,
         "left_out": {"added": added.more, "changed": changed.more, "removed": removed.more}, "changed_by": changed_by,
         "error": error, "is_kept": text.is_some(),
     })
 }
 
-fn pipeline(of: &Pipeline, by: &ByPipeline) -> Value {
+fn pipeline(of: &Pipeline, changers: &ByPipeline) -> Value {
     let output = &of.output;
     let scheme = match (output.protocol, output.tls.is_some()) {
         (Protocol::Grpc, false) => "grpc",
@@ -227,7 +231,7 @@ fn pipeline(of: &Pipeline, by: &ByPipeline) -> Value {
         output.destination()
     };
     let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
-    let changed_by = by.get(&of.id).map(|by| by.value());
+    let changed_by = changers.get(&of.id).map(|changer| changer.value());
     let ends = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,

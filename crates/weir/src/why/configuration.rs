@@ -35,15 +35,16 @@ fn text(out: &mut impl Write, history: &[Value]) -> io::Result<()> {
 }
 
 fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
-    let [at, what, by] = ["at", "what", "by"].map(|field| legible(of[field].as_str().unwrap_or("-")));
-    writeln!(out, "{}: {what} at {at}, by {by}{}", number(&of["number"]), version(of))?;
+    let [at, what, brought_by] = ["at", "what", "by"].map(|field| legible(of[field].as_str().unwrap_or("-")));
+    writeln!(out, "{}: {what} at {at}, by {brought_by}{}", number(&of["number"]), version(of))?;
     let lists = ["added", "changed", "removed"].map(|field| (field, names(&of[field], &of["left_out"][field])));
     let mut differs = lists.iter().filter(|(_, names)| !names.is_empty()).peekable();
     if what == "changed" && differs.peek().is_none() {
         writeln!(out, "  no pipeline differs")?;
     }
     differs.try_for_each(|(field, names)| writeln!(out, "  {field} {names}"))?;
-    hands(&of["changed_by"]).iter().try_for_each(|(hand, names)| writeln!(out, "  {hand}: {}", names.join(", ")))?;
+    let changers = changers(&of["changed_by"]);
+    changers.iter().try_for_each(|(who, names)| writeln!(out, "  last changed {who}: {}", names.join(", ")))?;
     let mut error = of["error"].as_str().unwrap_or_default().lines();
     error.try_for_each(|line| writeln!(out, "  {}", legible(line)))
 }
@@ -54,18 +55,18 @@ fn names(of: &Value, left_out: &Value) -> String {
 }
 
 /// Who changed which pipelines. Processes of older versions do not say.
-fn hands(changed_by: &Value) -> BTreeMap<String, Vec<String>> {
-    let mut hands: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (pipeline, by) in changed_by.as_object().into_iter().flatten() {
+fn changers(changed_by: &Value) -> BTreeMap<String, Vec<String>> {
+    let mut changers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (pipeline, changer) in changed_by.as_object().into_iter().flatten() {
         let [manager, operation, file, at] =
-            ["manager", "operation", "file", "at"].map(|field| legible(by[field].as_str().unwrap_or("-")));
-        let hand = match by["file"].is_string() {
-            true => format!("file {file} of {at}"),
+            ["manager", "operation", "file", "at"].map(|field| legible(changer[field].as_str().unwrap_or("-")));
+        let who = match changer["file"].is_string() {
+            true => format!("in file {file} at {at}"),
             false => format!("by {manager} ({operation}) at {at}"),
         };
-        hands.entry(hand).or_default().push(legible(pipeline));
+        changers.entry(who).or_default().push(legible(pipeline));
     }
-    hands
+    changers
 }
 
 /// Which state of the operator's Secret it was, as far as that is known.
@@ -104,7 +105,7 @@ mod tests {
         let expected = "\
 6: changed at 2026-11-29T10:00:00.000Z, by files_changed
   changed logs/b
-  file b .yaml of 2026-11-29T09:59:59Z: logs/b
+  last changed in file b .yaml at 2026-11-29T09:59:59Z: logs/b
 5: refused at 2026-11-29T10:00:00.000Z, by files_changed
   a.yaml: two  mistakes
   b.yaml: one
@@ -113,7 +114,7 @@ mod tests {
 3: changed at 2026-11-29T10:00:00.000Z, by secret (revision 7, resourceVersion 1234)
   changed traces/a, logs/b and 3 more
   removed logs/c
-  by helm (Apply) at 2026-11-29T09:59:58Z: logs/b, traces/a
+  last changed by helm (Apply) at 2026-11-29T09:59:58Z: logs/b, traces/a
 What was before number 3 is not remembered.
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

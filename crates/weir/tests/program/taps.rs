@@ -477,7 +477,8 @@ async fn who_sends_most_and_what_runs() {
     let (code, lines, _) = told(port, &["why", "--configuration"]).await;
     assert!(code == Some(0) && lines.contains(", by sighup\n  no pipeline differs\n3: changed at "), "{lines}");
     assert!(
-        lines.contains("\n  changed traces/shop\n  file ") && lines.contains(": traces/shop\n2: refused at "),
+        lines.contains("\n  changed traces/shop\n  last changed in file ")
+            && lines.contains(": traces/shop\n2: refused at "),
         "{lines}"
     );
     assert!(lines.contains(", by start\n"), "{lines}");
