@@ -26,7 +26,7 @@ const MAX_WORD: usize = 128;
 
 /// What the newest entry of `metadata.managedFields` says that has something of the specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedBy {
+pub struct Manager {
     /// Who wrote, as it calls itself: `helm`, `kubectl-client-side-apply`.
     pub manager: String,
     /// `Apply` or `Update`.
@@ -36,9 +36,9 @@ pub struct ChangedBy {
 }
 
 /// Of pipelines of which it is known.
-pub(crate) type ByPipeline = BTreeMap<PipelineId, ChangedBy>;
+pub(crate) type Managers = BTreeMap<PipelineId, Manager>;
 
-impl ChangedBy {
+impl Manager {
     /// Nothing if no entry has a part in what the pipeline is: statuses and labels are none.
     pub(crate) fn of(fields: Vec<ManagedFieldsEntry>) -> Option<Self> {
         let counts = |entry: &ManagedFieldsEntry| {
@@ -74,16 +74,16 @@ fn is_of_pipeline(fields: &Value) -> bool {
 }
 
 /// As the Secret has it; equal ones become equal bytes.
-pub(crate) fn packed(all: &ByPipeline) -> Vec<u8> {
+pub(crate) fn packed(all: &Managers) -> Vec<u8> {
     let texts: BTreeMap<_, _> = all.iter().map(|(id, by)| (id.to_string(), by)).collect();
     pack(&serde_json::to_vec(&texts).unwrap_or_default())
 }
 
 /// Nothing if it cannot be read, or is longer than it may be.
-pub(crate) fn unpacked(packed: &[u8]) -> Option<ByPipeline> {
+pub(crate) fn unpacked(packed: &[u8]) -> Option<Managers> {
     let mut text = Vec::new();
     GzDecoder::new(packed).take(MAX_BYTES).read_to_end(&mut text).ok()?;
-    let all: BTreeMap<String, ChangedBy> = serde_json::from_slice(&text).ok()?;
+    let all: BTreeMap<String, Manager> = serde_json::from_slice(&text).ok()?;
     let short = all.into_iter().filter(|(_, by)| by.is_short());
     Some(short.filter_map(|(id, by)| Some((id.parse().ok()?, by))).collect())
 }
@@ -105,7 +105,7 @@ mod tests {
 
     fn manager(entries: &[&Value]) -> Option<String> {
         let read = |entry: &&Value| serde_json::from_value::<ManagedFieldsEntry>((*entry).clone()).unwrap();
-        ChangedBy::of(entries.iter().map(read).collect()).map(|by| by.manager)
+        Manager::of(entries.iter().map(read).collect()).map(|by| by.manager)
     }
 
     #[test]
@@ -130,21 +130,21 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_read_and_anything_else_is_not_known() {
-        let by = |manager: &str| ChangedBy {
+        let by = |manager: &str| Manager {
             manager: manager.to_owned(),
             operation: "Apply".to_owned(),
             time: "2026-11-29T10:00:00Z".to_owned(),
         };
         let id = |name| PipelineId::new(Signal::Logs, name);
-        let all = ByPipeline::from([(id("a"), by("helm")), (id("b"), by("argocd-controller"))]);
+        let all = Managers::from([(id("a"), by("helm")), (id("b"), by("argocd-controller"))]);
         assert_eq!(unpacked(&packed(&all)), Some(all.clone()));
-        assert_eq!(ChangedBy::kept(&json!({ KEPT: by("helm").line() })), Some(by("helm")));
+        assert_eq!(Manager::kept(&json!({ KEPT: by("helm").line() })), Some(by("helm")));
         for wrong in [b"".to_vec(), b"hunter2".to_vec(), pack(b"[]"), pack(&vec![b' '; 2 << 20])] {
             assert_eq!(unpacked(&wrong), None);
         }
         let later = pack(br#"{"events/a": {"manager": "m", "operation": "Apply", "time": "t"}}"#);
-        assert_eq!(unpacked(&later), Some(ByPipeline::new()), "a later version may know more signals");
-        let long = ByPipeline::from([(id("a"), by(&"m".repeat(200))), (id("b"), by("helm"))]);
+        assert_eq!(unpacked(&later), Some(Managers::new()), "a later version may know more signals");
+        let long = Managers::from([(id("a"), by(&"m".repeat(200))), (id("b"), by("helm"))]);
         assert_eq!(unpacked(&packed(&long)).unwrap().into_keys().collect::<Vec<_>>(), [id("b")]);
     }
 }

@@ -15,7 +15,7 @@ use weir_resources::Loaded;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChangedBy {
     /// Who wrote its object on a cluster.
-    Manager(node::ChangedBy),
+    Manager(node::Manager),
     /// The file that it is in, as the command line has it.
     File {
         path: String,
@@ -31,7 +31,7 @@ impl ChangedBy {
     /// As pages have it.
     pub(crate) fn value(&self) -> Value {
         match self {
-            Self::Manager(node::ChangedBy { manager, operation, time }) => {
+            Self::Manager(node::Manager { manager, operation, time }) => {
                 json!({"manager": manager, "operation": operation, "at": time})
             }
             Self::File { path, unix_seconds } => json!({"file": path, "at": unix_seconds.map(rfc3339_seconds)}),
@@ -48,7 +48,7 @@ impl ChangedBy {
 
 /// What the operator says.
 pub(crate) fn told(configuration: &node::Configuration) -> ByPipeline {
-    let manager = |by: &node::ChangedBy| Arc::new(ChangedBy::Manager(by.clone()));
+    let manager = |by: &node::Manager| Arc::new(ChangedBy::Manager(by.clone()));
     configuration.changed_by.iter().map(|(id, by)| (id.clone(), manager(by))).collect()
 }
 

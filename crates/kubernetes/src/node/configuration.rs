@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde::{Deserialize, Serialize};
 use weir_plan::PipelineId;
 
-use crate::changed_by::{self, ByPipeline, ChangedBy};
+use crate::changed_by::{self, Manager, Managers};
 use crate::operator::configuration::{KEY, SETTINGS};
 use crate::operator::names::REVISION;
 
@@ -31,7 +31,7 @@ pub struct Configuration {
     /// What is no document.
     pub settings: Settings,
     /// Who changed pipelines, as far as the operator says.
-    pub changed_by: BTreeMap<PipelineId, ChangedBy>,
+    pub changed_by: BTreeMap<PipelineId, Manager>,
     packed: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ impl Configuration {
         (revision, resource_version): (String, Option<String>),
         settings: Settings,
         packed: Vec<u8>,
-        changed_by: Option<ByPipeline>,
+        changed_by: Option<Managers>,
     ) -> Result<Self, String> {
         let mut text = String::new();
         let read = GzDecoder::new(&*packed).take(MAX_BYTES + 1).read_to_string(&mut text);
@@ -144,9 +144,9 @@ mod tests {
     use super::*;
     use crate::operator::configuration::{self, Part};
 
-    fn changed_by() -> ByPipeline {
+    fn changed_by() -> Managers {
         let [manager, operation, time] = ["helm", "Update", "2026-11-29T10:00:00Z"].map(str::to_owned);
-        BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), ChangedBy { manager, operation, time })])
+        BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Manager { manager, operation, time })])
     }
 
     fn secret() -> Secret {

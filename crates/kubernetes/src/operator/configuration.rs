@@ -18,7 +18,7 @@ use super::names;
 use super::object::{ObjectKey, kinds, name, text as at};
 use super::picture::SecretName;
 use super::references;
-use crate::changed_by::{self, ByPipeline};
+use crate::changed_by::{self, Managers};
 
 /// The key of the Secret that has the documents.
 pub(crate) const KEY: &str = "configuration.json.gz";
@@ -72,7 +72,7 @@ pub(crate) struct Configuration {
     /// How many documents it has.
     pub(crate) documents: usize,
     /// Who changed its pipelines. It is no part of the text: it makes no other configuration.
-    pub(crate) changed_by: Arc<ByPipeline>,
+    pub(crate) changed_by: Arc<Managers>,
 }
 
 impl Configuration {
@@ -188,7 +188,7 @@ pub(crate) fn packed_of(secret: &Value) -> Option<Vec<u8>> {
 }
 
 /// Who changed pipelines, as a Secret says; nothing if it does not.
-pub(crate) fn changed_by_of(secret: &Value) -> Option<ByPipeline> {
+pub(crate) fn changed_by_of(secret: &Value) -> Option<Managers> {
     changed_by::unpacked(&value_of(secret, changed_by::KEY)?)
 }
 

@@ -22,7 +22,7 @@ use super::status::pipeline::{self, Standings};
 use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
 use super::workload;
-use crate::changed_by::{ByPipeline, ChangedBy};
+use crate::changed_by::{Manager, Managers};
 
 /// How long nodes keep what they have when a Secret has gone, and stay when no pipeline can run any more. Tools that rotate
 /// a Secret delete it and make it anew.
@@ -300,7 +300,7 @@ fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mu
 
 /// Who changed the pipelines that nodes get. As long as these are the same, it stays as it was written: somebody else may own
 /// their fields by now, but nothing was changed, and nothing is written.
-fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -> Arc<ByPipeline> {
+fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -> Arc<Managers> {
     let written = picture.written.as_ref();
     let known = written.and_then(|written| Some((written.revision.as_str(), written.changed_by.as_ref()?)));
     if let Some((_, known)) = known.filter(|(of, _)| *of == revision) {
@@ -310,7 +310,7 @@ fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -
         // What goes on as it was is not what somebody made of it since.
         let by = match candidate.part.as_ref()?.is_old {
             true => known.and_then(|(_, known)| known.get(candidate.id).cloned()),
-            false => ChangedBy::kept(candidate.object),
+            false => Manager::kept(candidate.object),
         };
         Some((candidate.id.clone(), by?))
     };

@@ -13,7 +13,7 @@ use super::flow::{Flow, Probing};
 use super::layout::Workload;
 use super::object::ObjectKey;
 use super::object::kinds::{self, Kind};
-use crate::changed_by::ByPipeline;
+use crate::changed_by::Managers;
 
 /// The picture.
 #[derive(Default)]
@@ -56,11 +56,11 @@ pub(crate) struct Written {
     /// Since this process knows that it is there.
     pub(crate) since: SystemTime,
     /// Who changed its pipelines, as nodes are told; nothing if they are not.
-    pub(crate) changed_by: Option<Arc<ByPipeline>>,
+    pub(crate) changed_by: Option<Arc<Managers>>,
 }
 
 impl Written {
-    pub(crate) fn now(revision: String, changed_by: Option<Arc<ByPipeline>>) -> Self {
+    pub(crate) fn now(revision: String, changed_by: Option<Arc<Managers>>) -> Self {
         Self { revision, since: SystemTime::now(), changed_by }
     }
 }

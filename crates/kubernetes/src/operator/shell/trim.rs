@@ -11,7 +11,7 @@ use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::{Map, Value, json};
 
 use super::world::Mark;
-use crate::changed_by::{self, ChangedBy};
+use crate::changed_by::{self, Manager};
 use crate::operator::layout::Workload;
 use crate::operator::limits::{MAX_SPEC_BYTES, TOO_LARGE};
 use crate::operator::names;
@@ -42,7 +42,7 @@ pub(crate) fn resource(object: DynamicObject) -> Value {
         kept["finalizers"] = json!(finalizers);
     }
     let mut trimmed = json!({ "apiVersion": api_version, "kind": kind, "metadata": kept });
-    if let Some(changed_by) = metadata.managed_fields.and_then(ChangedBy::of) {
+    if let Some(changed_by) = metadata.managed_fields.and_then(Manager::of) {
         trimmed[changed_by::KEPT] = changed_by.line().into();
     }
     let mut data = match data {

@@ -3,14 +3,14 @@
 use kube::api::DynamicObject;
 
 use super::*;
-use crate::changed_by::{ByPipeline, ChangedBy, KEPT, KEY, unpacked};
+use crate::changed_by::{KEPT, KEY, Manager, Managers, unpacked};
 use crate::operator::configuration::Configuration;
 use crate::operator::picture::Written;
 use crate::operator::shell::trim;
 
-fn by(manager: &str) -> ChangedBy {
+fn by(manager: &str) -> Manager {
     let (operation, time) = ("Apply".to_owned(), "2026-11-29T10:00:00Z".to_owned());
-    ChangedBy { manager: manager.to_owned(), operation, time }
+    Manager { manager: manager.to_owned(), operation, time }
 }
 
 impl Cluster {
@@ -44,7 +44,7 @@ fn one_small_line_is_kept_of_what_managers_own() {
         "manager": "helm", "operation": "Apply", "time": "2026-11-29T10:00:00Z", "fieldsV1": { "f:spec": { "f:output": {} } },
     }]);
     let kept = trim::resource(serde_json::from_value::<DynamicObject>(pipeline).unwrap());
-    assert_eq!(ChangedBy::kept(&kept), Some(by("helm")));
+    assert_eq!(Manager::kept(&kept), Some(by("helm")));
     assert!(!kept.to_string().contains("managedFields"), "{kept}");
 }
 
@@ -81,7 +81,7 @@ fn what_an_older_operator_wrote_is_told_once_without_another_revision() {
 #[test]
 fn it_takes_no_room_that_documents_need() {
     let names = (1..3000_u64).map(|number| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let all: ByPipeline = names.map(|name| (PipelineId::new(Signal::Logs, name), by("helm"))).collect();
+    let all: Managers = names.map(|name| (PipelineId::new(Signal::Logs, name), by("helm"))).collect();
     let data = |documents: usize| {
         let (revision, changed_by) = ("ab".to_owned(), Arc::new(all.clone()));
         let configuration = Configuration { revision, packed: vec![0; documents], documents: 1, changed_by };
