@@ -2,16 +2,14 @@
 //! depends on it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
-use flate2::read::GzDecoder;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_plan::PipelineId;
 
-use crate::operator::configuration::pack;
 use crate::operator::object::is_our_annotation;
+use crate::packed::{pack, unpack};
 
 /// The key of the operator's Secret that has it. Nodes of older versions do not look at it.
 pub(crate) const KEY: &str = "changed-by.json.gz";
@@ -81,9 +79,7 @@ pub(crate) fn packed(all: &Managers) -> Vec<u8> {
 
 /// Nothing if it cannot be read, or is longer than it may be.
 pub(crate) fn unpacked(packed: &[u8]) -> Option<Managers> {
-    let mut text = Vec::new();
-    GzDecoder::new(packed).take(MAX_BYTES).read_to_end(&mut text).ok()?;
-    let all: BTreeMap<String, Manager> = serde_json::from_slice(&text).ok()?;
+    let all: BTreeMap<String, Manager> = serde_json::from_slice(&unpack(packed, MAX_BYTES).ok()?).ok()?;
     let short = all.into_iter().filter(|(_, by)| by.is_short());
     Some(short.filter_map(|(id, by)| Some((id.parse().ok()?, by))).collect())
 }

@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod lease;
 pub mod node;
 pub mod operator;
+mod packed;
 mod watch;
 pub mod webhook;
 

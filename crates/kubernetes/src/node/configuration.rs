@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::Secret;
 use serde::{Deserialize, Serialize};
 use weir_plan::PipelineId;
@@ -14,6 +12,7 @@ use weir_plan::PipelineId;
 use crate::changed_by::{self, Manager, Managers};
 use crate::operator::configuration::{KEY, SETTINGS};
 use crate::operator::names::REVISION;
+use crate::packed::unpack;
 
 /// What a configuration of files may have.
 const MAX_BYTES: u64 = weir_resources::MAX_BYTES;
@@ -100,12 +99,8 @@ impl Configuration {
         packed: Vec<u8>,
         changed_by: Option<Managers>,
     ) -> Result<Self, String> {
-        let mut text = String::new();
-        let read = GzDecoder::new(&*packed).take(MAX_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| format!("the key {KEY} cannot be unpacked: {error}"))?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(format!("the key {KEY} has more than {MAX_BYTES} bytes of text"));
-        }
+        let text = unpack(&packed, MAX_BYTES).map_err(|error| format!("the key {KEY} {error}"))?;
+        let text = String::from_utf8(text).map_err(|error| format!("the key {KEY} is no text: {error}"))?;
         let changed_by = changed_by.unwrap_or_default();
         Ok(Self { revision, resource_version, text, settings, changed_by, packed })
     }
@@ -135,6 +130,7 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::sync::Arc;
 
     use k8s_openapi::ByteString;

@@ -3,14 +3,10 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -19,6 +15,7 @@ use super::object::{ObjectKey, kinds, name, text as at};
 use super::picture::SecretName;
 use super::references;
 use crate::changed_by::{self, Managers};
+use crate::packed::{pack, unpack};
 
 /// The key of the Secret that has the documents.
 pub(crate) const KEY: &str = "configuration.json.gz";
@@ -175,13 +172,6 @@ fn merge(known: &mut Cow<'_, Value>, secret: &Value) {
     }
 }
 
-/// Without a time, so that equal texts are packed to equal bytes.
-pub(crate) fn pack(text: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    let written = encoder.write_all(text).and_then(|()| encoder.finish());
-    written.expect("a vector takes everything")
-}
-
 /// What is packed in a Secret as it was written, whoever wrote it.
 pub(crate) fn packed_of(secret: &Value) -> Option<Vec<u8>> {
     value_of(secret, KEY)
@@ -209,7 +199,7 @@ impl<'a> Previous<'a> {
 
     /// None if it cannot be read.
     pub(crate) fn items(&self) -> &[Value] {
-        self.items.get_or_init(|| unpack(self.packed).unwrap_or_default())
+        self.items.get_or_init(|| items_of(self.packed).unwrap_or_default())
     }
 
     /// The part of a pipeline, with all the Secrets that it refers to there. Nothing of one of the same name that was deleted.
@@ -254,10 +244,9 @@ impl<'a> Previous<'a> {
     }
 }
 
-fn unpack(packed: &[u8]) -> Option<Vec<Value>> {
-    let mut text = Vec::new();
-    let limit = u64::try_from(MAX_BYTES).ok()?;
-    GzDecoder::new(packed).take(limit).read_to_end(&mut text).ok()?;
+/// The documents of a configuration.
+fn items_of(packed: &[u8]) -> Option<Vec<Value>> {
+    let text = unpack(packed, MAX_BYTES as u64).ok()?;
     match serde_json::from_slice::<Value>(&text).ok()?.get_mut("items")?.take() {
         Value::Array(items) => Some(items),
         _ => None,
