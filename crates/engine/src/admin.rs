@@ -176,15 +176,15 @@ impl Desk {
         });
         let conversation = async {
             let Some(gate) = gate else { return serve(stream, service, std::future::pending()).await };
-            let (era, tls) = gate.enter();
-            let Some(tls) = tls else { return serve(stream, service, gate.outlives(era)).await };
+            let (era, tls) = gate.rules_now();
+            let Some(tls) = tls else { return serve(stream, service, gate.until_over(era)).await };
             tokio::select! {
                 shaken = tls.shake_hands(stream) => {
                     if let Some(stream) = shaken {
-                        serve(stream, service, gate.outlives(era)).await;
+                        serve(stream, service, gate.until_over(era)).await;
                     }
                 }
-                () = gate.outlives(era) => {}
+                () = gate.until_over(era) => {}
             }
         };
         // A client that goes away, or does not, is its own business.

@@ -34,7 +34,7 @@ const UNSENT_BYTES: usize = 16 * 1024;
 pub(crate) struct Gate {
     /// The protocols that its port speaks above TLS, the best first.
     protocols: &'static [&'static str],
-    rules: watch::Sender<Arc<Admission>>,
+    rules: watch::Sender<Arc<PortRules>>,
 }
 
 /// Of the OTLP ports.
@@ -42,8 +42,9 @@ pub(crate) const HTTP2_AND_1: &[&str] = &["h2", "http/1.1"];
 /// Of the admin port.
 pub(crate) const HTTP1: &[&str] = &["http/1.1"];
 
+/// Who may use a port.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(crate) struct PortRules {
     tls: Option<Tls>,
     tokens: Vec<Secret>,
     knows_clients: bool,
@@ -75,31 +76,31 @@ impl Gate {
     }
 
     /// Other rules, if they can be used.
-    pub(crate) fn prepare(&self, security: &PortSecurity) -> Result<Admission, String> {
+    pub(crate) fn prepare(&self, security: &PortSecurity) -> Result<PortRules, String> {
         rules(self.protocols, security)
     }
 
     /// These rules hold for connections and requests from now on.
-    pub(crate) fn replace(&self, rules: Admission) {
+    pub(crate) fn replace(&self, rules: PortRules) {
         self.rules.send_modify(|before| {
             let Era(era) = before.era;
             let era = if rules.takes_all_of(before) { Era(era) } else { Era(era + 1) };
-            *before = Arc::new(Admission { era, ..rules });
+            *before = Arc::new(PortRules { era, ..rules });
         });
     }
 
-    fn rules(&self) -> Arc<Admission> {
+    fn rules(&self) -> Arc<PortRules> {
         Arc::clone(&self.rules.borrow())
     }
 
     /// What holds for a connection that comes now: its era, and its handshake if it needs one.
-    pub(crate) fn enter(&self) -> (Era, Option<Tls>) {
+    pub(crate) fn rules_now(&self) -> (Era, Option<Tls>) {
         let rules = self.rules();
         (rules.era, rules.tls.clone())
     }
 
     /// Resolves when the rules are no longer of this era: a connection of this era may be one that they would not take.
-    pub(crate) async fn outlives(&self, era: Era) {
+    pub(crate) async fn until_over(&self, era: Era) {
         let mut rules = self.rules.subscribe();
         // There is no error, because the sender is here.
         let _ = rules.wait_for(|rules| rules.era != era).await;
@@ -134,7 +135,7 @@ impl Gate {
     }
 }
 
-impl Admission {
+impl PortRules {
     /// Whether whoever could connect under the other rules may do so under these.
     fn takes_all_of(&self, other: &Self) -> bool {
         match (&self.tls, &other.tls) {
@@ -187,10 +188,10 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-fn rules(protocols: &[&str], security: &PortSecurity) -> Result<Admission, String> {
+fn rules(protocols: &[&str], security: &PortSecurity) -> Result<PortRules, String> {
     let tls = security.tls.as_ref().map(|tls| server_side(protocols, tls)).transpose()?;
     let (tokens, knows_clients) = (security.tokens.clone(), security.knows_clients());
-    Ok(Admission { tls, tokens, knows_clients, era: Era::default() })
+    Ok(PortRules { tls, tokens, knows_clients, era: Era::default() })
 }
 
 fn server_side(protocols: &[&str], tls: &PortTls) -> Result<Tls, String> {
@@ -259,9 +260,9 @@ mod tests {
         };
         let gate = Gate::new(HTTP2_AND_1, &PortSecurity::default()).unwrap();
         let ends_with = |rules: &PortSecurity| {
-            let (era, _) = gate.enter();
+            let (era, _) = gate.rules_now();
             gate.replace(gate.prepare(rules).unwrap());
-            gate.enter().0 != era
+            gate.rules_now().0 != era
         };
         let (one, other) = (taking(Some(&[&first])), taking(Some(&[&second])));
         let tokens = PortSecurity { tokens: vec![Secret::new("abc")], ..one.clone() };

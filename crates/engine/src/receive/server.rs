@@ -162,7 +162,7 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let member = Arc::new(self.crowd.enter());
         let stream = LargeReads::new(stream, self.receiver.budget.clone());
-        let (era, tls) = self.receiver.gate.enter();
+        let (era, tls) = self.receiver.gate.rules_now();
         let Some(tls) = tls else { return self.converse_over(stream, peer, member, era).await };
         tokio::select! {
             shaken = tls.shake_hands(stream) => match shaken {
@@ -170,7 +170,7 @@ impl Server {
                 None => drop(self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed)),
             },
             () = member.dismissed() => {}
-            () = self.receiver.gate.outlives(era) => {}
+            () = self.receiver.gate.until_over(era) => {}
         }
     }
 
@@ -248,16 +248,16 @@ impl Server {
                 None => tokio::time::sleep(age).await,
             }
         };
-        let out_of_time = async {
+        let is_to_retire = async {
             tokio::select! {
                 () = old => {}
-                () = self.receiver.gate.outlives(era) => {}
+                () = self.receiver.gate.until_over(era) => {}
             }
         };
         let mut stop = self.stop.clone();
         tokio::select! {
             () = stopped(&mut stop) => {}
-            () = out_of_time => drop(self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed)),
+            () = is_to_retire => drop(self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed)),
             () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
             () = wasteful(member, streams) => {}
             () = self.hoards(kept) => {}
