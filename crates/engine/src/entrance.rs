@@ -13,7 +13,7 @@ use crate::backends::Backends;
 use crate::budget::Funds;
 use crate::metrics::Metrics;
 use crate::probes::{LIVE, Probes};
-use crate::receive::{Gate, HTTP1, HTTP2_AND_1, Server};
+use crate::receive::{ADMIN, Gate, OTLP_PORTS, Server};
 use crate::samples::{Lost, LostPage};
 use crate::settings::{Admin, PortSecurity, Settings};
 use crate::view::View;
@@ -46,10 +46,8 @@ impl Entrance {
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         let admin = &settings.admin;
         is_closed(admin, &admin.security)?;
-        let gate = Gate::new(HTTP2_AND_1, &settings.security).map_err(|error| of_ports(OTLP_PORTS, &error));
-        let admin_gate = Gate::new(HTTP1, &admin.security).map_err(|error| of_ports(ADMIN, &error));
-        let [gate, admin_gate] = [gate, admin_gate].map(|gate| gate.map_err(StartError::Security));
-        let (gate, admin_gate) = (gate?, Arc::new(admin_gate?));
+        let gate = Gate::new(OTLP_PORTS, &settings.security).map_err(StartError::Security)?;
+        let admin_gate = Arc::new(Gate::new(ADMIN, &admin.security).map_err(StartError::Security)?);
         Ok(Self { gate, admin_gate, sockets: Sockets::bind(settings).await? })
     }
 
@@ -97,14 +95,6 @@ pub(crate) fn is_closed(admin: &Admin, security: &PortSecurity) -> Result<(), St
         }
         _ => Ok(()),
     }
-}
-
-pub(crate) const OTLP_PORTS: &str = "the OTLP ports";
-pub(crate) const ADMIN: &str = "the admin port";
-
-/// What is wrong with the certificates of ports.
-pub(crate) fn of_ports(ports: &str, error: &str) -> String {
-    format!("cannot secure {ports}: {error}")
 }
 
 /// Those who serve, and where.

@@ -95,7 +95,7 @@ use accounts::Accounts;
 use budget::{Budget, Funds};
 use clock::Clock;
 use division::{Division, PAGES, STREAMS};
-use entrance::{ADMIN, DeskFunds, Doors, OTLP_PORTS, Socket, desks, is_closed, of_ports};
+use entrance::{DeskFunds, Doors, Socket, desks, is_closed};
 use intake::Intake;
 use pipeline::Common;
 use pipelines::Pipelines;
@@ -361,19 +361,18 @@ impl Engine {
         mem::take(&mut self.ports)
     }
 
-    /// Who may send from now on, and who may see samples of telemetry.
+    /// Who may send from now on, and who may see samples of telemetry. Whether some who could connect before may do so no
+    /// more: connections from before are asked to connect anew then.
     ///
     /// # Errors
     /// What is wrong with a certificate or key, or when everybody could look although the address is not a loopback address;
     /// then nothing has changed.
-    pub fn secure(&self, ingest: &PortSecurity, admin: &PortSecurity) -> Result<(), String> {
+    pub fn secure(&self, ingest: &PortSecurity, admin: &PortSecurity) -> Result<bool, String> {
         is_closed(&self.pipelines.settings.admin, admin).map_err(|error| error.to_string())?;
         let gate = &self.receiver.gate;
-        let of_ingest = gate.prepare(ingest).map_err(|error| of_ports(OTLP_PORTS, &error))?;
-        let of_admin = self.admin_gate.prepare(admin).map_err(|error| of_ports(ADMIN, &error))?;
-        gate.replace(of_ingest);
-        self.admin_gate.replace(of_admin);
-        Ok(())
+        let (of_ingest, of_admin) = (gate.prepare(ingest)?, self.admin_gate.prepare(admin)?);
+        let ends = [gate.replace(of_ingest), self.admin_gate.replace(of_admin)];
+        Ok(ends.contains(&true))
     }
 
     /// A new configuration was there and could not be used. Whoever watches the engine learns of it, and of what is

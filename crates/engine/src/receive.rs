@@ -31,7 +31,7 @@ use weir_otlp::Limits;
 use weir_plan::Signal;
 
 use body::BodyReader;
-pub(crate) use gate::{Gate, HTTP1, HTTP2_AND_1};
+pub(crate) use gate::{ADMIN, Gate, OTLP_PORTS};
 pub(crate) use load::Load;
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;

@@ -32,15 +32,39 @@ const UNSENT_BYTES: usize = 16 * 1024;
 /// The rules as they are now. They can be replaced while connections are served.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The protocols that its port speaks above TLS, the best first.
-    protocols: &'static [&'static str],
+    ports: &'static Ports,
     rules: watch::Sender<Arc<PortRules>>,
 }
 
-/// Of the OTLP ports.
-pub(crate) const HTTP2_AND_1: &[&str] = &["h2", "http/1.1"];
-/// Of the admin port.
-pub(crate) const HTTP1: &[&str] = &["http/1.1"];
+/// What is behind a gate.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    name: &'static str,
+    /// The protocols that are spoken there above TLS, the best first.
+    protocols: &'static [&'static str],
+    /// The flags that name the files, for whoever has to correct one.
+    cert: &'static str,
+    key: &'static str,
+    client_ca: &'static str,
+}
+
+/// Where telemetry comes in.
+pub(crate) const OTLP_PORTS: &Ports = &Ports {
+    name: "the OTLP ports",
+    protocols: &["h2", "http/1.1"],
+    cert: "--tls-cert",
+    key: "--tls-key",
+    client_ca: "--tls-client-ca",
+};
+
+/// Where those look who run the gateway.
+pub(crate) const ADMIN: &Ports = &Ports {
+    name: "the admin port",
+    protocols: &["http/1.1"],
+    cert: "--admin-tls-cert",
+    key: "--admin-tls-key",
+    client_ca: "--admin-tls-client-ca",
+};
 
 /// Who may use a port.
 #[derive(Debug)]
@@ -71,22 +95,24 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Gate {
-    pub(crate) fn new(protocols: &'static [&'static str], security: &PortSecurity) -> Result<Self, String> {
-        Ok(Self { protocols, rules: watch::Sender::new(Arc::new(rules(protocols, security)?)) })
+    pub(crate) fn new(ports: &'static Ports, security: &PortSecurity) -> Result<Self, String> {
+        Ok(Self { ports, rules: watch::Sender::new(Arc::new(rules(ports, security)?)) })
     }
 
     /// Other rules, if they can be used.
     pub(crate) fn prepare(&self, security: &PortSecurity) -> Result<PortRules, String> {
-        rules(self.protocols, security)
+        rules(self.ports, security)
     }
 
-    /// These rules hold for connections and requests from now on.
-    pub(crate) fn replace(&self, rules: PortRules) {
+    /// These rules hold for connections and requests from now on. Whether an era ends with that.
+    pub(crate) fn replace(&self, rules: PortRules) -> bool {
+        let mut ends = false;
         self.rules.send_modify(|before| {
+            ends = !rules.takes_all_of(before);
             let Era(era) = before.era;
-            let era = if rules.takes_all_of(before) { Era(era) } else { Era(era + 1) };
-            *before = Arc::new(PortRules { era, ..rules });
+            *before = Arc::new(PortRules { era: Era(era + u64::from(ends)), ..rules });
         });
+        ends
     }
 
     fn rules(&self) -> Arc<PortRules> {
@@ -188,18 +214,20 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-fn rules(protocols: &[&str], security: &PortSecurity) -> Result<PortRules, String> {
-    let tls = security.tls.as_ref().map(|tls| server_side(protocols, tls)).transpose()?;
+fn rules(ports: &Ports, security: &PortSecurity) -> Result<PortRules, String> {
+    let fail = |error: String| format!("cannot secure {}: {error}", ports.name);
+    let tls = security.tls.as_ref().map(|tls| server_side(ports, tls)).transpose().map_err(fail)?;
     let (tokens, knows_clients) = (security.tokens.clone(), security.knows_clients());
     Ok(PortRules { tls, tokens, knows_clients, era: Era::default() })
 }
 
-fn server_side(protocols: &[&str], tls: &PortTls) -> Result<Tls, String> {
+fn server_side(ports: &Ports, tls: &PortTls) -> Result<Tls, String> {
+    let Ports { name: _, protocols, cert, key: private_key, client_ca } = ports;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let fail = |error: String| format!("cannot use the clients' CA: {error}");
+    let fail = |error: String| format!("cannot use the clients' CA of {client_ca}: {error}");
     let roots = |pem: &String| weir_tls::certificates(pem).and_then(weir_tls::roots).map_err(fail);
     let authorities = tls.client_ca_pem.as_ref().map(roots).transpose()?.map(Arc::new);
     let builder = match &authorities {
@@ -210,11 +238,12 @@ fn server_side(protocols: &[&str], tls: &PortTls) -> Result<Tls, String> {
             builder.with_client_cert_verifier(Arc::new(ShortChains(verifier)))
         }
     };
-    let chain = weir_tls::chain(&tls.cert_pem).map_err(|error| format!("cannot read the certificate: {error}"))?;
-    let key =
-        weir_tls::private_key(tls.key_pem.reveal()).map_err(|error| format!("cannot read the private key: {error}"))?;
+    let chain =
+        weir_tls::chain(&tls.cert_pem).map_err(|error| format!("cannot read the certificate of {cert}: {error}"))?;
+    let key = weir_tls::private_key(tls.key_pem.reveal())
+        .map_err(|error| format!("cannot read the private key of {private_key}: {error}"))?;
     let identity = weir_tls::identity(chain, key)
-        .map_err(|error| format!("cannot use the certificate with the private key: {error}"))?;
+        .map_err(|error| format!("cannot use the certificate of {cert} with the key of {private_key}: {error}"))?;
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     // Kept sessions hold their clients' certificates. Connections live long, so few sessions would be resumed.
@@ -232,7 +261,7 @@ mod tests {
     #[test]
     fn only_a_whole_token_is_the_token() {
         let security = PortSecurity { tls: None, tokens: vec![Secret::new("abc"), Secret::new("other")] };
-        let gate = Gate::new(HTTP1, &security).unwrap();
+        let gate = Gate::new(ADMIN, &security).unwrap();
         let check = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
             gate.check(&headers).is_ok()
@@ -258,11 +287,12 @@ mod tests {
             let tls = Some(PortTls { cert_pem, key_pem, client_ca_pem });
             PortSecurity { tls, tokens: Vec::new() }
         };
-        let gate = Gate::new(HTTP2_AND_1, &PortSecurity::default()).unwrap();
+        let gate = Gate::new(OTLP_PORTS, &PortSecurity::default()).unwrap();
         let ends_with = |rules: &PortSecurity| {
             let (era, _) = gate.rules_now();
-            gate.replace(gate.prepare(rules).unwrap());
-            gate.rules_now().0 != era
+            let ends = gate.replace(gate.prepare(rules).unwrap());
+            assert_eq!(ends, gate.rules_now().0 != era);
+            ends
         };
         let (one, other) = (taking(Some(&[&first])), taking(Some(&[&second])));
         let tokens = PortSecurity { tokens: vec![Secret::new("abc")], ..one.clone() };
@@ -290,12 +320,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_named() {
-        let tls = |cert_pem: &str, client_ca_pem: Option<&str>| {
+        let Identity { cert_pem, .. } = Authority::new().identity_of("localhost");
+        let error = |ports, cert_pem: &str, client_ca_pem: Option<&str>| {
             let (cert_pem, client_ca_pem) = (cert_pem.to_owned(), client_ca_pem.map(str::to_owned));
             let tls = Some(PortTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
-            Gate::new(HTTP1, &PortSecurity { tls, tokens: Vec::new() }).unwrap_err()
+            Gate::new(ports, &PortSecurity { tls, tokens: Vec::new() }).unwrap_err()
         };
-        assert_eq!(tls("x", None), "cannot read the certificate: failed to decode PEM block: found none");
-        assert!(tls("x", Some("y")).starts_with("cannot use the clients' CA"));
+        let [of_cert, of_key, of_ca] =
+            [error(ADMIN, "x", None), error(OTLP_PORTS, &cert_pem, None), error(ADMIN, "x", Some("y"))];
+        let expected = "cannot secure the admin port: cannot read the certificate of --admin-tls-cert: failed to decode PEM \
+                        block: found none";
+        assert_eq!(of_cert, expected);
+        let expected = "cannot secure the OTLP ports: cannot read the private key of --tls-key: ";
+        assert!(of_key.starts_with(expected), "{of_key}");
+        let expected = "cannot secure the admin port: cannot use the clients' CA of --admin-tls-client-ca: ";
+        assert!(of_ca.starts_with(expected), "{of_ca}");
     }
 }

@@ -147,11 +147,14 @@ impl<H: Host> Gateway<H> {
         let read = read.map_err(|error| explain(&error));
         let secured = read.and_then(|Security { ingest, admin }| self.engine.secure(&ingest, &admin));
         match secured {
-            Ok(()) => tracing::info!("certificates and tokens are read again"),
+            Ok(are_fewer) => {
+                let connections = are_fewer.then_some("they are asked to connect anew: some may be trusted no more");
+                tracing::info!(connections, "certificates and tokens are read again");
+            }
             Err(error) => {
                 tracing::error!(
                     error,
-                    advice = "correct the file that is named",
+                    advice = "correct the file that is named, or that of the flag that is named",
                     "cannot use the files with certificates and tokens; the old ones stay in use"
                 )
             }

@@ -28,7 +28,7 @@ const ONE_OF_EACH: &str = "configuration, container logs, data directory, probes
 const OF_NOTHING: [(&str, &str); 7] = [
     ("a decision panicked", "the operator decides on everything at once"),
     ("cannot find out which APIs there are", "`error` has the words of the API server"),
-    ("cannot use the files with certificates", "`error` names the file"),
+    ("cannot use the files with certificates", "`error` names the file, or the flag that does"),
     ("metrics of pods and their node are not collected", "there are none of any pod"),
     ("more could not be read or written", "lines before it name objects, for the same `reason`"),
     ("more was to be said of", "lines before it name subjects, for the same `reason`"),

@@ -120,6 +120,8 @@ async fn renewed_files_are_taken_up_by_a_running_gateway() {
         let (refused, renewed) = (weir.all_logged(NOT_RENEWED).len(), weir.all_logged(RENEWED).len());
         std::fs::write(path(file), "garbage").unwrap();
         eventually("garbage is refused", async || weir.all_logged(NOT_RENEWED).len() > refused).await;
+        let error = weir.all_logged(NOT_RENEWED).last().unwrap()["error"].clone();
+        assert!(error.as_str().unwrap().contains(&format!("--tls-{file}: ")), "{error}");
         for manifest in [to(&second, "second"), to_http(&second, "second")] {
             assert!(comes_through(&manifest, next, &sink).await, "{file}: the last good files stay");
             next += 10;
@@ -208,6 +210,8 @@ async fn clients_that_may_be_trusted_no_more_are_asked_to_go_and_lose_nothing() 
         assert_eq!((answer.status, answer.header("connection")), (200, ""));
     }
     assert_eq!(guarded.retired().await, 0.0, "nobody who was trusted is trusted no more");
+    let anew = || weir.all_logged(RENEWED).iter().filter(|line| line["connections"].is_string()).count();
+    assert_eq!(anew(), 0);
 
     backend.hold();
     let call = tokio::spawn({
@@ -218,6 +222,7 @@ async fn clients_that_may_be_trusted_no_more_are_asked_to_go_and_lose_nothing() 
     let waiting = async || Scrape::of(weir.metrics).await.figure("weir_pipeline_waiting_items", "backend");
     eventually("both requests are under way", async || waiting().await == 20.0).await;
     guarded.trust(&[&new]).await;
+    assert_eq!(anew(), 1, "the log says so");
     eventually("all are asked to go", async || guarded.retired().await == 3.0).await;
     eventually("the idle connection is closed", async || idle.is_closed()).await;
     let refused = match guarded.grpc(&old).await {
