@@ -12,7 +12,7 @@ use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, Wish};
 use weir_legible::rfc3339_millis;
-use weir_plan::Pipeline;
+use weir_plan::{Pipeline, Signal};
 
 use super::configurations::Texts;
 use super::json::{Refusal, document, parameters, show, whole};
@@ -67,9 +67,9 @@ pub(crate) enum EdgeName {
     Out,
     /// What is left after one of its rules, and before the next one: see --rule
     After,
-    /// What comes from clients and sources, before enrichment: of traces/*, metrics/*, logs/* or *
+    /// What comes from clients and sources, before enrichment (PIPELINE must be traces/*, metrics/*, logs/* or *)
     Received,
-    /// What clients push and no pipeline takes: of traces/*, metrics/*, logs/* or *
+    /// What clients push and no pipeline takes (PIPELINE must be traces/*, metrics/*, logs/* or *)
     Unclaimed,
 }
 
@@ -200,12 +200,17 @@ impl Opened {
     fn edge(&self) -> Result<Edge, Refusal> {
         let rule = self.rule.as_deref().unwrap_or_default();
         if !rule.is_empty() && self.edge != EdgeName::After {
-            return Err(Refusal::wrong("a rule is for the edge \"after\" alone"));
+            let error = "a rule is of the edge after: use --edge after with --rule (`edge` and `rule` in the API)";
+            return Err(Refusal::wrong(error));
         }
         Ok(match self.edge {
             EdgeName::In => Edge::In,
             EdgeName::Removed => Edge::Removed,
             EdgeName::Out => Edge::Out,
+            EdgeName::After if rule.is_empty() => {
+                let error = "the edge after needs a rule: --rule transform[0] (`rule` in the API)";
+                return Err(Refusal::wrong(error));
+            }
             EdgeName::After => Edge::After(RulePlace::named(rule).ok_or_else(|| {
                 Refusal::wrong(format!("after which rule? write it as transform[0] or filter[1], not {rule:?}"))
             })?),
@@ -226,8 +231,12 @@ impl Opened {
         };
         let pipelines = configurations.pipelines().into_iter().filter(is_named).collect::<Vec<_>>();
         if pipelines.is_empty() {
-            let error = format!("there is no pipeline {name:?}: write it as traces/NAME, traces/* or * for all");
-            return Err(Refusal::wrong(error));
+            let signal = Signal::ALL.into_iter().find(|signal| all_of == Some(signal.name()));
+            return Err(Refusal::wrong(match signal {
+                Some(signal) => format!("there is no pipeline of {}", signal.name()),
+                None if name == ANY => "there is no pipeline".to_owned(),
+                None => format!("there is no pipeline {name:?}: write it as traces/NAME, traces/* or * for all"),
+            }));
         }
         Ok(pipelines)
     }

@@ -161,6 +161,7 @@ async fn a_tap_that_cannot_be_opened_says_why() {
     let port = admin(&weir);
     for (wish, words) in [
         (json!({"pipeline": "traces/none"}), "there is no pipeline \"traces/none\""),
+        (json!({"pipeline": "logs/*"}), "there is no pipeline of logs"),
         (json!({"pipeline": "traces/shop", "edge": "middle"}), "unknown variant `middle`"),
         (json!({"pipeline": "traces/shop", "where": "span.nam == 1"}), "span.nam"),
         (json!({"pipeline": "traces/shop", "seconds": 0}), "seconds must be 1 to 900"),

@@ -176,8 +176,8 @@ async fn between_two_rules_an_item_is_what_the_first_left() {
     for (wish, words) in [
         (after("filter[2]"), "traces/shop has no filter[2]"),
         (after("rules[0]"), "after which rule?"),
-        (json!({"pipeline": "traces/shop", "edge": "after"}), "after which rule?"),
-        (json!({"pipeline": "traces/shop", "edge": "out", "rule": "filter[0]"}), "for the edge \"after\" alone"),
+        (json!({"pipeline": "traces/shop", "edge": "after"}), "the edge after needs a rule: --rule transform[0]"),
+        (json!({"pipeline": "traces/shop", "edge": "out", "rule": "filter[0]"}), "use --edge after with --rule"),
     ] {
         let (status, answer) = post(port, "/api/taps", &wish).await;
         assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
