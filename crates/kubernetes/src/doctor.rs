@@ -156,7 +156,7 @@ struct Totals {
     rejected: BTreeMap<String, u64>,
     /// What nodes see of its backend when it is not well, by nodes.
     sick: BTreeMap<String, String>,
-    /// Whether a node has sent it anything. Nodes of an earlier version do not tell, and are believed.
+    /// Whether a request of a node has ended. Nodes of an earlier version do not tell, and are believed.
     was_tried: bool,
 }
 
@@ -206,7 +206,7 @@ impl Totals {
         }
     }
 
-    /// A backend counts as well until something is sent to it, so of one that never was nothing is known.
+    /// A backend counts as well until a request to it has ended, so before that nothing is known of it.
     fn is_backend_unknown(&self) -> bool {
         !self.was_tried && self.sick.is_empty()
     }

@@ -21,9 +21,9 @@ Examples:
   weir doctor --output report.txt               for whoever helps you
   weir doctor --format json | jq -r '.findings[].what'
 
-The exit code is 0 if nothing is wrong and everything could be read, else 2. A backend that was sent nothing yet is noted, \
-and no fault. Nothing is changed. The report has names of your cluster, messages of backends and lines of Weir's own logs, and \
-no value of a Secret.
+The exit code is 0 if nothing is wrong and everything could be read, else 2. A backend to which no request \
+has ended yet is noted, and no fault. Nothing is changed. The report has names of your cluster, messages of backends and lines \
+of Weir's own logs, and no value of a Secret.
 
 What is needed: to get and list pipelines, telemetries, pods, pods/log, pods/proxy, secrets, leases and events. What is \
 not allowed is left out, and the report says so.";

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// What a backend does with what it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendState {
-    /// It takes data, or nothing was sent to it yet: `PipelineFigures::was_tried` tells which.
+    /// It takes data, or no request to it has ended yet: `PipelineFigures::was_tried` tells which.
     #[default]
     Ok,
     /// It asks to try again.

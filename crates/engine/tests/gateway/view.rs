@@ -67,7 +67,7 @@ async fn a_snapshot_tells_of_a_known_traffic() {
 
 /// Until a request has ended, and again once the pipeline is sent elsewhere.
 #[tokio::test]
-async fn a_backend_that_was_sent_nothing_is_told_apart() {
+async fn a_backend_to_which_no_request_has_ended_is_told_apart() {
     let (one, other) = (sink("{}").await, sink("{}").await);
     let mut gateway = Gateway::start(vec![pipeline("moves", one.grpc)]).await;
     let view = gateway.engine.view();

@@ -107,7 +107,7 @@ fn books(out: &mut String, pipeline: &str, totals: &Totals) -> fmt::Result {
     write!(out, "{pipeline}: delivered {delivered}, pending {pending}")?;
     writeln!(out, ", dropped {}, rejected {}", amounts(dropped), amounts(rejected))?;
     if totals.is_backend_unknown() {
-        writeln!(out, "  backend: nothing has been sent to it yet")?;
+        writeln!(out, "  backend: no request to it has ended yet")?;
     }
     sick.iter().try_for_each(|(node, words)| writeln!(out, "  backend, as {node} sees it: {}", one_line(words)))
 }

@@ -97,10 +97,10 @@ fn each_thing_that_is_wrong_is_told() {
     }
 }
 
-/// Nobody knows whether an endpoint that was mistyped is one, until something is sent there.
+/// Nobody knows whether an endpoint that was mistyped is one, until a request there has ended.
 #[test]
-fn a_backend_that_was_sent_nothing_is_not_called_well() {
-    let said = "nothing has been sent to the backend of traces/shop yet";
+fn a_backend_to_which_no_request_has_ended_is_not_called_well() {
+    let said = "no request to the backend of traces/shop has ended yet";
     let with = |tried: [Value; 2], state: &str| {
         let mut seen = well();
         for (pod, tried) in seen.pods[1..].iter_mut().zip(tried) {
@@ -113,7 +113,7 @@ fn a_backend_that_was_sent_nothing_is_not_called_well() {
     assert!(matches!(&seen.notes()[..], [note] if note.what.starts_with(said)), "{:?}", seen.notes());
     let report = report(&seen);
     assert!(report.starts_with("Nothing is wrong, as far as can be seen; not all is known yet.\n"), "{report}");
-    assert!(report.contains(said) && report.contains("\n  backend: nothing has been sent to it yet\n"), "{report}");
+    assert!(report.contains(said) && report.contains("\n  backend: no request to it has ended yet\n"), "{report}");
     // One node knows it, nodes of an earlier version do not say, and whoever has a fault to tell has no doubt.
     for (tried, state) in [
         ([json!(false), json!(true)], "ok"),

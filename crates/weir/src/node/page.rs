@@ -51,9 +51,9 @@ struct Books<'a> {
 /// What the backend does with what it is sent.
 #[derive(Serialize)]
 struct Backend<'a> {
-    /// `ok` as well if nothing was sent to it yet.
+    /// `ok` as well if no request to it has ended yet.
     state: &'static str,
-    /// Whether something was, since it is configured as it is.
+    /// Whether one has, since it is configured as it is.
     tried: bool,
     code: &'a str,
     message: &'a str,
