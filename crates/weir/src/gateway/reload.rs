@@ -21,12 +21,8 @@ impl<H: Host> Gateway<H> {
         match news {
             News::Configuration(trigger, loaded) => self.reload(&trigger, *loaded).await,
             News::Unreadable(trigger, error) => {
-                self.refuse(&trigger, &error);
-                tracing::error!(
-                    error,
-                    advice = "correct it; `weir check` shows what is wrong",
-                    "the new configuration is not used; the last good one goes on"
-                );
+                self.engine.reload_failed(&error);
+                self.refuse(&trigger, &error, None);
             }
             News::Facts(facts) => {
                 if let Err(error) = self.know(facts)
@@ -62,34 +58,28 @@ impl<H: Host> Gateway<H> {
                         let (added, changed, removed) = (names(added), names(changed), names(removed));
                         tracing::info!(added, changed, removed, "configuration reloaded");
                     }
-                    Err(error) => {
-                        let error = explain(&error);
-                        self.configurations.refused(&error, trigger);
-                        tracing::error!(
-                            error,
-                            advice = "correct it; `weir check` shows what is wrong",
-                            "the new configuration is not used; the last good one goes on"
-                        );
-                    }
+                    Err(error) => self.refuse(trigger, &explain(&error), None),
                 }
             }
             Err(report) => {
                 findings::log(&report.diagnostics);
-                self.refuse(trigger, &report.to_string());
-                let findings = report.diagnostics.len();
-                tracing::error!(
-                    findings,
-                    advice = "correct it; `weir check` shows what is wrong",
-                    "the new configuration is not used; the last good one goes on"
-                );
+                let error = report.to_string();
+                self.engine.reload_failed(&error);
+                self.refuse(trigger, &error, Some(report.diagnostics.len()));
             }
         }
     }
 
-    /// Another configuration is not used, for a reason that the engine does not know of.
-    fn refuse(&self, trigger: &Trigger, error: &str) {
-        self.engine.reload_failed(error);
+    /// Another configuration is not used. Findings are in the log already, and any other error is not.
+    fn refuse(&self, trigger: &Trigger, error: &str, findings: Option<usize>) {
         self.configurations.refused(error, trigger);
+        let error = findings.is_none().then_some(error);
+        tracing::error!(
+            error,
+            findings,
+            advice = "correct it; `weir check` shows what is wrong",
+            "the new configuration is not used; the last good one goes on"
+        );
     }
 
     /// Makes the process do what the pipelines of the plan ask for.
