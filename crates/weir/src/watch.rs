@@ -1,4 +1,4 @@
-//! Configuration files, watched while the gateway runs.
+//! Files, watched while the gateway runs: those of the configuration, and those with certificates and tokens.
 //!
 //! They are looked at a few times a second rather than subscribed to. That works the same for editors that replace
 //! files, for mounted Secrets and ConfigMaps, and on network file systems. A change is taken up when the files are the
