@@ -5,6 +5,7 @@
 
 mod admin;
 mod allocator;
+mod before_books;
 mod changed_by;
 mod check;
 mod cli;

@@ -19,6 +19,7 @@ use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
 use crate::admin::{Admin, AdminArgs, number, sum};
+use crate::before_books;
 use crate::cli::Format;
 use crate::tables::{bytes, legible, time, whole_seconds};
 use crate::tap::{self, Line};
@@ -88,14 +89,15 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     if wanted.is_empty() {
         bail!(unknown(args.pipeline.as_deref(), all));
     }
-    let mut out = String::new();
+    let (mut out, lost_before) = (String::new(), before_books::words(&page));
     for pipeline in wanted {
         let of = |list: &Value| {
             list.as_array().into_iter().flatten().find(|of| of["pipeline"] == pipeline["pipeline"]).cloned()
         };
         let rules = of(&configuration["pipelines"]).unwrap_or_default();
         // Writing to a String cannot fail.
-        let _ = story(&mut out, pipeline, &rules["rules"], &of(&health).unwrap_or_default());
+        let health = of(&health).unwrap_or_default();
+        let _ = story(&mut out, pipeline, &rules["rules"], &health, lost_before.is_some());
     }
     let unclaimed: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
     if unclaimed > 0 && args.pipeline.is_none() {
@@ -104,6 +106,9 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
             "{unclaimed} items were answered OK and dropped, because no pipeline takes them: look at the namespaces of \
              `input.otlp`, and at `weir tap '*' --edge unclaimed`"
         );
+    }
+    if let Some(words) = lost_before {
+        let _ = writeln!(out, "{words} `weir top --logs` and `weir targets` say of which containers and targets.");
     }
     // Whatever process was asked, a terminal obeys none of its words.
     let shown: String = out.lines().map(|line| legible(line) + "\n").collect();
@@ -119,8 +124,8 @@ fn unknown(name: Option<&str>, all: &[Value]) -> String {
     }
 }
 
-/// Where the items of a pipeline went.
-fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> std::fmt::Result {
+/// Where the items of a pipeline went. `lost_before`: something was lost before it came into any books, perhaps its own.
+fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value, lost_before: bool) -> std::fmt::Result {
     let books = &pipeline["books"];
     let came = number(&books["accepted"]) + number(&books["recovered"]);
     writeln!(out, "{}: {came} items came in", pipeline["pipeline"].as_str().unwrap_or("-"))?;
@@ -149,7 +154,11 @@ fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value) -> s
         Some(message) => writeln!(out, "  {}\n", legible(message)),
         None if backend["state"].as_str().is_none_or(|state| state == "ok") => {
             let lost = sum(&books["dropped"]) + sum(&books["rejected"]);
-            let said = if lost == 0 { "All is well." } else { "Nothing else is wrong now." };
+            let said = match (lost, lost_before) {
+                (0, false) => "All is well.",
+                (0, true) => "Nothing is wrong in its books.",
+                _ => "Nothing else is wrong now.",
+            };
             writeln!(out, "  {said}\n")
         }
         None => writeln!(out, "  That is too short, or too little, to be a trouble as yet.\n"),
@@ -348,7 +357,7 @@ mod tests {
             "backend": {"state": "down", "code": "unavailable", "message": "connection refused", "lasts_seconds": 7.0}});
         let rules = json!([{"field": "filter[0].conditions[1]", "text": "name == \"probe\""}]);
         let mut out = String::new();
-        story(&mut out, &pipeline, &rules, &json!({"message": "Nothing was delivered."})).unwrap();
+        story(&mut out, &pipeline, &rules, &json!({"message": "Nothing was delivered."}), false).unwrap();
         let expected = "\
 traces/shop: 100 items came in
   delivered              60   60.0 %

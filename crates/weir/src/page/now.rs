@@ -7,11 +7,13 @@ use serde::{Serialize, Serializer};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
     AdmissionFigures, AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry,
-    HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures, RuleFigures, Snapshot,
+    HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures, RuleFigures, Snapshot, SourceFigures,
     TransportFigures,
 };
 use weir_engine::{Text, unix_nanos};
 use weir_legible::{rfc3339_millis, rfc3339_seconds};
+
+use crate::before_books;
 
 /// See the module.
 #[derive(Debug)]
@@ -38,6 +40,9 @@ struct Whole<'a> {
     connections: u64,
     /// Items that no pipeline takes, by signal.
     unclaimed: [u64; 3],
+    /// What was lost before it came into any books.
+    #[serde(serialize_with = "before_books::serialize")]
+    before_books: &'a SourceFigures,
     /// Requests of clients that were refused, by reason.
     #[serde(serialize_with = "refusals")]
     refused_requests: &'a [TransportFigures; 2],
@@ -78,6 +83,7 @@ impl<'a> Whole<'a> {
             health: health.as_str(),
             connections: receivers.connections,
             unclaimed: receivers.unclaimed,
+            before_books: sources,
             refused_requests: &receivers.transports,
             pipelines,
             orphans,

@@ -15,7 +15,8 @@ pub(super) fn json(changes: &Value) -> Value {
 pub(super) fn text(out: &mut Vec<u8>, page: &Value, changes: &Value, room: Room) -> io::Result<()> {
     writeln!(out, "{}", cut(heading(page), columns(room)))?;
     let rows: Vec<_> = newest_first(changes).map(row).collect();
-    let none = rows.is_empty().then(|| "All has been well since the start of the process.".to_owned());
+    let none =
+        rows.is_empty().then(|| "The self monitor has told of nothing since the start of the process.".to_owned());
     let said = none.into_iter().chain(newest_first(changes).filter_map(said));
     rows_and_words(out, ["at", "pipeline", "before", "state"], &rows, said, room)
 }
@@ -70,6 +71,7 @@ AT                    PIPELINE             BEFORE              STATE
     fn it_is_said_that_nothing_changed() {
         let mut out = Vec::new();
         text(&mut out, &page(), &json!([]), Room { rows: 8, columns: 80 }).unwrap();
-        assert!(String::from_utf8(out).unwrap().ends_with("\nAll has been well since the start of the process.\n"));
+        let said = "\nThe self monitor has told of nothing since the start of the process.\n";
+        assert!(String::from_utf8(out).unwrap().ends_with(said));
     }
 }

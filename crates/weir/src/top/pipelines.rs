@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Room, columns, heading, rows_and_words, words};
 use crate::admin::{number, sum};
+use crate::before_books;
 use crate::tables::{bytes, cut, legible, time, whole_seconds};
 
 const HEAD: [&str; 11] =
@@ -122,14 +123,15 @@ pub(super) fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> 
     lines
 }
 
-/// The lines, with what is wrong beneath.
+/// The lines, with what is wrong beneath, and what was lost that is in none of them.
 pub(super) fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], room: Room) -> io::Result<()> {
     writeln!(out, "{}", cut(heading(page), columns(room)))?;
     let error = page["configuration"]["error"].as_str();
     let error = error.map(|error| format!("The newest configuration is not used: {}", legible(error)));
     let wrong = lines.iter().filter_map(|line| Some(format!("{}: {}", line.pipeline, legible(line.message.as_ref()?))));
+    let lost_before = before_books::words(page).map(|words| legible(&words));
     let rows: Vec<_> = lines.iter().map(Line::row).collect();
-    rows_and_words(out, HEAD, &rows, error.into_iter().chain(wrong), room)
+    rows_and_words(out, HEAD, &rows, error.into_iter().chain(wrong).chain(lost_before), room)
 }
 
 #[cfg(test)]

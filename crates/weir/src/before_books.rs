@@ -1,0 +1,90 @@
+//! What was lost before it came into any books: as `/api/now` has it, and in words. It belongs to no pipeline, so neither books
+//! nor the self monitor know of it.
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use weir_engine::view::SourceFigures;
+
+use crate::admin::number;
+use crate::tables::{bytes, count};
+
+/// What was lost for one reason, since the start.
+#[derive(Serialize)]
+struct Lost<'a> {
+    /// Where it was collected.
+    what: &'static str,
+    /// Of scrapes.
+    job: Option<&'a str>,
+    /// As metrics call it.
+    reason: &'static str,
+    amount: u64,
+    /// Of the amount: `bytes` or `data_points`.
+    unit: &'static str,
+}
+
+/// Writes a list of those that are not zero.
+pub(crate) fn serialize<S: Serializer>(of: &&SourceFigures, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(each(of).filter(|lost| lost.amount > 0))
+}
+
+fn each(of: &SourceFigures) -> impl Iterator<Item = Lost<'_>> {
+    let logs = of.container_logs.iter().flat_map(|logs| logs.lost_bytes.iter().copied());
+    let logs = logs.map(|(reason, amount)| Lost { what: "container_logs", job: None, reason, amount, unit: "bytes" });
+    let points = |what, job, reason, amount| Lost { what, job, reason, amount, unit: "data_points" };
+    let scrapes = of.scrapes.iter().flat_map(move |scrapes| {
+        let job = Some(&*scrapes.job);
+        scrapes.lost.iter().map(move |(reason, amount)| points("scrapes", job, *reason, *amount))
+    });
+    let runtime = of.runtime_lost.iter();
+    let runtime = runtime.map(move |(reason, amount)| points("runtime_metrics", None, *reason, *amount));
+    logs.chain(scrapes).chain(runtime)
+}
+
+/// The same of the page `/api/now`, in a sentence; `None` if nothing was lost.
+pub(crate) fn words(page: &Value) -> Option<String> {
+    let all: Vec<_> = page["before_books"].as_array().into_iter().flatten().map(phrase).collect();
+    (!all.is_empty()).then(|| format!("Lost before it came into any books: {}.", all.join("; ")))
+}
+
+fn phrase(lost: &Value) -> String {
+    let [what, job, reason] = ["what", "job", "reason"].map(|field| lost[field].as_str().unwrap_or_default());
+    let amount = number(&lost["amount"]);
+    let amount = if lost["unit"] == "bytes" { bytes(amount) } else { count(amount, "data point") };
+    let of = if job.is_empty() { reason.to_owned() } else { format!("{job}, {reason}") };
+    format!("{amount} of {} ({of})", what.replace('_', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weir_engine::view::ContainerLogFigures;
+
+    use super::*;
+
+    fn page(of: &SourceFigures) -> Value {
+        json!({"before_books": serialize(&of, serde_json::value::Serializer).unwrap()})
+    }
+
+    #[test]
+    fn what_is_not_zero_is_told_with_its_reason() {
+        assert_eq!(words(&page(&SourceFigures::default())), None);
+        let lost_bytes = vec![("removed", 2048), ("overwritten", 0)];
+        let of = SourceFigures {
+            container_logs: Some(ContainerLogFigures { lost_bytes, ..ContainerLogFigures::default() }),
+            runtime_lost: [("no_room", 1)].into(),
+            ..SourceFigures::default()
+        };
+        let page = page(&of);
+        let expected = json!([
+            {"what": "container_logs", "job": null, "reason": "removed", "amount": 2048, "unit": "bytes"},
+            {"what": "runtime_metrics", "job": null, "reason": "no_room", "amount": 1, "unit": "data_points"},
+        ]);
+        assert_eq!(page["before_books"], expected);
+        let said = "Lost before it came into any books: 2.0 KiB of container logs (removed); 1 data point of runtime metrics \
+                    (no_room).";
+        assert_eq!(words(&page).as_deref(), Some(said));
+        let scrape =
+            json!({"what": "scrapes", "job": "static", "reason": "no_memory", "amount": 7, "unit": "data_points"});
+        assert_eq!(phrase(&scrape), "7 data points of scrapes (static, no_memory)");
+    }
+}
