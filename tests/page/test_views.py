@@ -15,7 +15,7 @@ from harness.http_backend import HttpBackend
 from harness.pages import Target, text
 from harness.process import Lab
 from harness.weir import pipeline
-from scenes import FILTER, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span
+from scenes import FILTER, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span, write_log_files
 
 ROWS = "#pipelines .list:not(#events) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
@@ -175,7 +175,7 @@ def test_what_happened_is_one_list_and_marked_in_the_hour(page: Page, lab: Lab, 
     assert 'did you mean "name"?' in page.text(newest)
     page.open(scene.weir.metrics_address)
     page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
-    page.wait_text("#events", "All has been well since the start of the process.")
+    page.wait_text("#events", "The self monitor has told of nothing since the start of the process.")
     scene.weir.stop()
 
 
@@ -356,10 +356,49 @@ def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pic
     page.picture(pictures / "idle.png")
 
 
-@pytest.mark.parametrize("view", ["targets", "logs", "talkers", "attributes", "memory", "configuration"])
+def test_what_was_lost_before_the_books_is_said(page: Page, lab: Lab, binary: Path, tmp_path: Path, pictures: Path) -> None:
+    pods, sink = tmp_path / "pods", Sick(lab, binary)
+    write_log_files(pods, 1, 1)
+    [file] = pods.glob("*/*/0.log")
+    # Without an end it is seen, and not read.
+    half = "2026-01-01T00:00:00.000000000Z stdout F half of a line"
+    file.write_text(half)
+    document = pipeline("logs", "shop", f"http://{sink.grpc}")
+    document["spec"]["input"] = {"runtime": {"enabled": True}}
+    flags = ("--pod-logs", str(pods), "--data-dir", str(tmp_path / "data"))
+    first = Scene(lab, binary, *flags, sink=sink, documents=[document])
+    read = lambda: requests.get(f"http://{first.weir.admin}/logs", timeout=10).json()
+    first.weir.process.wait_for(lambda: any(of["bytes_behind"] == len(half) for of in read()), "sees the half of a line")
+    first.weir.stop()
+    file.unlink()
+    scene = Scene(lab, binary, *flags, sink=sink, documents=[document])
+    page.open(scene.weir.admin, "losses")
+    page.wait_text("#losses-before tr[data-key^='container_logs']", f"{len(half)} B")
+    losses = page.text("#losses")
+    assert "files were deleted before they were read" in losses
+    assert "Nothing was lost" not in losses and "Nothing that came into the books was lost" in losses
+    lost = f"lost before it came into any books: {len(half)} B of container logs;"
+    page.wait_text("#summary", f"1 pipeline, all healthy by their books; {lost}")
+    page.picture(pictures / "before-books.png")
+    scene.weir.stop()
+
+
+# The heads of each table of a view.
+HEADS = """
+    const heads = (table) => [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    return [...document.querySelectorAll(`#${arguments[0]} table`)].map(heads);
+"""
+LISTS = ["pipelines", "destinations", "books", "losses", "targets", "logs", "talkers", "attributes", "memory", "configuration"]
+
+
+@pytest.mark.parametrize("view", LISTS)
 def test_every_list_is_there(page: Page, busy: Scene, view: str) -> None:
     page.open(busy.weir.admin, view)
     expected = {
+        "pipelines": "traces/shop",
+        "destinations": "traces/shop",
+        "books": "traces/shop",
+        "losses": "traces/shop",
         "targets": "0 targets are scraped",
         "logs": "0 containers",
         "talkers": "cart-1",
@@ -368,6 +407,8 @@ def test_every_list_is_there(page: Page, busy: Scene, view: str) -> None:
         "configuration": "started",
     }
     page.wait_text(f"#{view}", expected[view])
+    tables = page.driver.execute_script(HEADS, view)
+    assert tables and all(len(set(heads)) == len(heads) for heads in tables), f"each column has a name of its own: {tables}"
 
 
 def test_keys_lead_through_rows_and_views(page: Page, busy: Scene) -> None:

@@ -1,7 +1,7 @@
 // Views that are figures only: the books, and the budget of memory with the disk.
 
 import { $, amount, bytes, duration, element, facts, faint, settle } from "./dom.js";
-import { lossKind, reasons, state, sum } from "./state.js";
+import { lossKind, reasons, state, sum, unclaimedWords } from "./state.js";
 import { Table } from "./table.js";
 
 let booksTable;
@@ -66,12 +66,8 @@ export const books = {
     verdict.textContent = off
       ? `The books of ${off} pipelines do not add up: this is a bug in Weir, please report it.`
       : "Every item is accounted for: accepted + recovered = delivered + filtered + dropped + rejected + pending.";
-    const kinds = ["spans", "data points", "log records"].map(
-      (what, index) => `${amount(state.now.unclaimed[index])} ${what}`,
-    );
-    unclaimed.hidden = !state.now.unclaimed.some(Boolean);
-    unclaimed.textContent = `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books. ` +
-      "A tap of what no pipeline takes shows them.";
+    unclaimed.textContent = unclaimedWords();
+    unclaimed.hidden = !unclaimed.textContent;
     booksTable.set(all);
   },
 };

@@ -3,10 +3,11 @@
 import { ask, lostSamples } from "./ask.js";
 import { $, amount, button, bytes, clock, copy, day, duration, element, faint, short } from "./dom.js";
 import { entry } from "./items.js";
-import { lossKind, reasons, secondsSince, state, sum } from "./state.js";
+import { lossKind, quantity, reasons, secondsSince, state, sum, unclaimedWords } from "./state.js";
 import { Table } from "./table.js";
 
 let lossesTable;
+let beforeTable;
 let samplesTable;
 let removedTable;
 // What /rejected and /dropped have; `null` on a port that has no such paths.
@@ -26,8 +27,21 @@ const DROPPED = {
 const REFUSED = {
   partial_success: "the backend took the requests, but not all that was in them, and does not say what",
 };
+// Why it came into no books.
+const WHY_BEFORE = {
+  removed: "files were deleted before they were read",
+  overwritten: "files were overwritten in place",
+  unreadable: "files could not be read",
+  over_limit: "removed files took more of the disk than --max-removed-logs lets them",
+  no_room: "pipelines were full, or the disk failed, until the next ones came",
+  no_memory: "there was no memory for them until the next ones came",
+  too_large: "they were larger than --max-request-size",
+  bug: "they could not be encoded: this is a bug in Weir, please report it",
+};
 // Of these no item is known to be lost.
 const UNKNOWN = ["journal_damaged", "partial_success"];
+const NOTHING = "Nothing was lost since the start of the process.";
+const NOTHING_IN_BOOKS = "Nothing that came into the books was lost since the start of the process.";
 const TAPS = { dropped: "Tap what is dropped", rejected: "Tap what is refused" };
 
 export const losses = {
@@ -48,7 +62,13 @@ export const losses = {
         what === "recent"
           ? showRecent(key.split(" ")[0], "lost", event.target, event.target.dataset.only)
           : go(what, key.split(" ")[0], "out", event.target.dataset.only),
-      none: "Nothing was lost since the start of the process.",
+      none: NOTHING,
+    });
+    beforeTable = new Table({
+      isBeside: true,
+      caption: "What was lost before it came into any books, by reason",
+      columns: BEFORE,
+      key: (row) => [row.what, row.job, row.reason].join(" "),
     });
     samplesTable = new Table({
       isBeside: true,
@@ -80,6 +100,19 @@ export const losses = {
           "is sent in parts until the bad items are found is shown as that: the samples below are those items. Of " +
           "what waits, the oldest is given up first; once a second the first item of it is kept.",
       ),
+      element(
+        "div",
+        { id: "losses-before" },
+        element("h2", {}, "Lost before it came into any books"),
+        element(
+          "p",
+          { class: "words" },
+          "It belongs to no pipeline: no books have it, and no state of a pipeline tells of it. Log files and " +
+            "Targets say of which containers and targets it was, and so does the log.",
+        ),
+        beforeTable.root,
+      ),
+      element("p", { class: "words", id: "losses-unclaimed" }),
       element("h2", {}, "Samples of what was lost"),
       element(
         "p",
@@ -93,11 +126,21 @@ export const losses = {
       removedTable.root,
       element("div", { id: "losses-recent", role: "status" }),
     );
-    $("losses-recent").addEventListener("click", copyRecent);
+    $("losses-recent").addEventListener("click", ({ target }) => {
+      if (target.dataset.act === "copy") copyRecent(target);
+      if (target.dataset.act === "find") go("find", target.dataset.trace);
+    });
   },
   show() {
-    const rows = state.now.pipelines.flatMap(lossesOf);
+    const orphans = state.now.orphans.map((of) => ({ ...of, orphan: true }));
+    const rows = [...state.now.pipelines, ...orphans].flatMap(lossesOf);
+    const before = state.now.before_books;
+    lossesTable.none = before.length ? NOTHING_IN_BOOKS : NOTHING;
     lossesTable.set(rows);
+    beforeTable.set(before);
+    $("losses-before").hidden = !before.length;
+    $("losses-unclaimed").textContent = unclaimedWords();
+    $("losses-unclaimed").hidden = !$("losses-unclaimed").textContent;
     removedTable.set(state.now.pipelines.filter((line) => line.rules.length || sum(line.books.filtered)));
     $("losses-elsewhere").hidden = samples !== null;
     samplesTable.root.hidden = samples === null;
@@ -106,7 +149,7 @@ export const losses = {
   samples: () => samples || [],
 };
 
-function lossesOf({ pipeline, books }) {
+function lossesOf({ pipeline, books, orphan }) {
   return ["dropped", "rejected"].flatMap((way) =>
     Object.entries(books[way])
       .filter(([, items]) => items > 0)
@@ -121,7 +164,8 @@ function lossesOf({ pipeline, books }) {
           reason,
           items,
           why,
-          isKnown: !UNKNOWN.includes(reason),
+          orphan,
+          isKnown: !orphan && !UNKNOWN.includes(reason),
         };
       }),
   );
@@ -183,15 +227,22 @@ async function showRecent(pipeline, list, from, only) {
   }
 }
 
-function copyRecent(event) {
-  const at = event.target.closest("li")?.dataset.seq;
-  if (event.target.dataset.act === "copy" && recent[at]) copy(JSON.stringify(recent[at].item, null, 2), event.target);
+function copyRecent(target) {
+  const at = target.closest("li")?.dataset.seq;
+  if (recent[at]) copy(JSON.stringify(recent[at].item, null, 2), target);
 }
 
 const WHERE = { dropped: "dropped here", rejected: "refused by the backend" };
 
 const LOSSES = [
-  { head: "Pipeline", of: (row) => row.pipeline },
+  {
+    head: "Pipeline",
+    of: (row) => row.pipeline,
+    cell: (row) => [
+      row.pipeline,
+      row.orphan ? element("div", { class: "faint" }, "not configured any more") : null,
+    ],
+  },
   { head: "Where", of: (row) => WHERE[row.way] },
   {
     head: "Reason",
@@ -227,6 +278,21 @@ const LOSSES = [
           ]
         : faint("there are none"),
   },
+];
+
+const BEFORE = [
+  {
+    head: "Of",
+    of: (row) => [row.what.replaceAll("_", " "), row.job].filter(Boolean).join(" "),
+    cell: (row) => [row.what.replaceAll("_", " "), row.job ? element("div", { class: "faint" }, row.job) : null],
+  },
+  {
+    head: "Reason",
+    words: true,
+    of: (row) => `${row.reason} ${WHY_BEFORE[row.reason] || ""}`,
+    cell: (row) => [row.reason, element("div", { class: "faint" }, WHY_BEFORE[row.reason] || "")],
+  },
+  { head: "Amount", number: true, of: (row) => row.amount, cell: quantity },
 ];
 
 const SAMPLES = [

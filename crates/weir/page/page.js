@@ -11,7 +11,7 @@ import { logs, talkers, targets } from "./lists.js";
 import { losses } from "./losses.js";
 import { pipelines } from "./pipelines.js";
 import { rules } from "./rules.js";
-import { remember, see, standing, state } from "./state.js";
+import { lostBefore, remember, see, standing, state } from "./state.js";
 import { tap } from "./tap.js";
 
 const EVERY_MS = 1000;
@@ -58,8 +58,12 @@ function showSummary() {
   const kinds = state.now.pipelines.map((line) => standing(line).kind);
   const troubled = kinds.filter((kind) => kind !== "well").length;
   const all = state.now.pipelines.length;
-  $("summary").className = ["bad", "warn"].find((kind) => kinds.includes(kind)) || "well";
-  const words = `${counted(all, "pipeline")}, ${troubled ? `${amount(troubled)} with a trouble` : "all healthy"}; ` +
+  // When that was is not known: it is no alarm, but not all is well.
+  const before = lostBefore();
+  $("summary").className = ["bad", "warn"].find((kind) => kinds.includes(kind)) || (before ? "" : "well");
+  const healthy = before ? "all healthy by their books" : "all healthy";
+  const words = `${counted(all, "pipeline")}, ${troubled ? `${amount(troubled)} with a trouble` : healthy}; ` +
+    `${before ? `lost before it came into any books: ${before}; ` : ""}` +
     `version ${state.now.version}, up for ${duration(Math.floor(state.now.uptime_seconds))}`;
   if ($("summary").textContent !== words) $("summary").textContent = words;
 }

@@ -48,7 +48,7 @@ export const pipelines = {
       caption: "What happened, the newest first",
       columns: EVENTS,
       key: (event) => event.key,
-      none: "All has been well since the start of the process.",
+      none: "The self monitor has told of nothing since the start of the process.",
     });
     eventsTable.root.id = "events";
     $("pipelines").append(element("h2", {}, "What happened"), eventsTable.root);

@@ -1,5 +1,7 @@
 // What the process said last, and what follows from it.
 
+import { amount, bytes, counted } from "./dom.js";
+
 const RATE_S = 5;
 export const HOUR_S = 3600;
 // As long as the small picture in the row of a pipeline.
@@ -102,6 +104,27 @@ export function lossKind(pipeline, isIt = () => true) {
   );
   if (!goesOn) return null;
   return toldOf(pipeline) === "all_dropped" ? "bad" : "warn";
+}
+
+// What was lost before it came into any books has an amount of bytes or of data points.
+export const quantity = ({ amount: n, unit }) => (unit === "bytes" ? bytes(n) : counted(n, "data point"));
+
+// How much of what, for all reasons together; nothing if nothing was lost so.
+export function lostBefore() {
+  const all = new Map();
+  for (const { what, amount: n, unit } of state.now.before_books)
+    all.set(what, { amount: (all.get(what)?.amount || 0) + n, unit });
+  return [...all].map(([what, of]) => `${quantity(of)} of ${what.replaceAll("_", " ")}`).join(", ");
+}
+
+// What clients pushed and no pipeline takes; nothing if there was none.
+export function unclaimedWords() {
+  if (!state.now.unclaimed.some(Boolean)) return "";
+  const kinds = ["spans", "data points", "log records"].map(
+    (what, index) => `${amount(state.now.unclaimed[index])} ${what}`,
+  );
+  return `No pipeline takes ${kinds.join(", ")} that were pushed: they are not in the books. ` +
+    "A tap of what no pipeline takes shows them.";
 }
 
 // What has come to a stop stands first, then what else is not well.

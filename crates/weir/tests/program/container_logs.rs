@@ -8,7 +8,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Child;
 use weir_loadtest::load::log_files::{LinesJudgement, Manifest, judge};
@@ -42,6 +42,10 @@ fn container(pods: &Path, name: &str) -> PathBuf {
 fn append(file: &Path, text: &str) {
     let line = format!("2026-11-23T12:00:00.123456789Z stdout F {text}\n");
     OpenOptions::new().create(true).append(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
+}
+
+fn admin(weir: &Weir) -> SocketAddr {
+    weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap()
 }
 
 /// A fake kubelet.
@@ -271,7 +275,7 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     let size = fs::metadata(&file).unwrap().len();
     let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap(), "--logs-start-at", "end"];
     let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
-    let admin: SocketAddr = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
+    let admin = admin(&weir);
     let page = async || -> Value { serde_json::from_slice(&http::get(admin, "/logs").await.body).unwrap() };
     eventually("the container is known", async || page().await[0]["container"] == "app").await;
     append(&file, "two");
@@ -311,6 +315,54 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     assert!(!wrong.status.success() && text.contains("cannot read the directory of container logs"), "{text}");
 }
 
+/// A process that has just lost what so many containers wrote, which nobody has read, and how many bytes of each.
+async fn loser(pods: &Path, dir: &DataDir, sink: SocketAddr, containers: usize) -> (Weir, usize) {
+    let file = |number: usize| container(pods, &format!("cart-{number:02}")).join("0.log");
+    // Without an end it is seen, and not read.
+    let text = |number: usize| format!("2026-11-23T12:00:00.123456789Z stdout F half of {number:02}");
+    (0..containers).for_each(|number| fs::write(file(number), text(number)).unwrap());
+    let bytes = text(0).len();
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.to_str().unwrap()];
+    let mut weir = Weir::start(&pipeline(sink), &arguments).await;
+    let admin = admin(&weir);
+    eventually("all are seen", async || {
+        let page: Vec<Value> = serde_json::from_slice(&http::get(admin, "/logs").await.body).unwrap();
+        page.iter().filter(|container| container["bytes_behind"] == bytes).count() == containers
+    })
+    .await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+
+    (0..containers).for_each(|number| fs::remove_file(file(number)).unwrap());
+    let weir = Weir::start(&pipeline(sink), &arguments).await;
+    let metrics = weir.metrics;
+    eventually("all is lost", async || {
+        Scrape::of(metrics).await.sum("weir_container_logs_lost_bytes_total", "removed") == (containers * bytes) as f64
+    })
+    .await;
+    (weir, bytes)
+}
+
+/// What was lost before it came into any books is told by what the page asks, and nobody says that all is well.
+#[tokio::test]
+async fn what_is_in_no_books_is_told_beside_them() {
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    let (weir, bytes) = loser(pods.path(), &dir, sink.grpc, 1).await;
+    let page: Value = serde_json::from_slice(&http::get(weir.metrics, "/api/now").await.body).unwrap();
+    let lost = json!([{"what": "container_logs", "job": null, "reason": "removed", "amount": bytes, "unit": "bytes"}]);
+    assert_eq!(page["before_books"], lost);
+    let said = format!("Lost before it came into any books: {bytes} B of container logs (removed).");
+    let url = format!("http://{}", admin(&weir));
+    let output = in_time("the command", command(&["why", "logs/backend", "--url", &url]).output()).await.unwrap();
+    let why = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        why.contains(&said) && why.contains("Nothing is wrong in its books.") && !why.contains("All is well"),
+        "{why}"
+    );
+    let (code, top) = top(&weir, &[]).await;
+    assert!(code == Some(0) && top.contains(&said), "{top}");
+}
+
 /// Of many containers that lose something at once, the log names fifty, and says how many more there were and how much
 /// they lost.
 #[tokio::test]
@@ -318,29 +370,7 @@ async fn the_log_names_only_so_many_containers_that_lose_something() {
     const ALL: usize = 60;
     const NAMED: usize = 50;
     let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
-    let file = |number: usize| container(pods.path(), &format!("cart-{number:02}")).join("0.log");
-    // Without an end it is seen, and not read.
-    let text = |number: usize| format!("2026-11-23T12:00:00.123456789Z stdout F half of {number:02}");
-    (0..ALL).for_each(|number| fs::write(file(number), text(number)).unwrap());
-    let bytes = text(0).len();
-    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap()];
-    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
-    let admin: SocketAddr = weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap();
-    eventually("all are seen", async || {
-        let page: Vec<Value> = serde_json::from_slice(&http::get(admin, "/logs").await.body).unwrap();
-        page.iter().filter(|container| container["bytes_behind"] == bytes).count() == ALL
-    })
-    .await;
-    weir.signal(rustix::process::Signal::TERM);
-    assert_eq!(weir.wait().await.code(), Some(0));
-
-    (0..ALL).for_each(|number| fs::remove_file(file(number)).unwrap());
-    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
-    let metrics = weir.metrics;
-    eventually("all is lost", async || {
-        Scrape::of(metrics).await.sum("weir_container_logs_lost_bytes_total", "removed") == (ALL * bytes) as f64
-    })
-    .await;
+    let (mut weir, bytes) = loser(pods.path(), &dir, sink.grpc, ALL).await;
     weir.signal(rustix::process::Signal::TERM);
     assert_eq!(weir.wait().await.code(), Some(0));
     let named = weir.all_logged("container logs are lost");
