@@ -84,6 +84,11 @@ pub enum Edge {
 }
 
 impl Edge {
+    /// The rule that it comes after.
+    pub fn rule(self) -> Option<RulePlace> {
+        if let Self::After(rule) = self { Some(rule) } else { None }
+    }
+
     /// Whether what passes there passes a pipeline.
     pub fn is_of_a_pipeline(self) -> bool {
         !matches!(self, Self::Received | Self::Unclaimed)

@@ -193,8 +193,8 @@ impl Tap {
     }
 }
 
-/// Opens taps, and shows what they have caught, page by page, until `show` says no, one of them ends, or Ctrl-C. Returns the
-/// last page of each.
+/// Opens taps, the first of which there has to be, and shows what they have caught, page by page, until `show` says no, one
+/// of them ends, or Ctrl-C. Returns the last page of each.
 pub(crate) async fn follow(
     admin: &Admin,
     wishes: &[Value],
@@ -218,7 +218,12 @@ async fn follow_all(
     show: &mut dyn FnMut(&Value) -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     for wish in wishes {
-        taps.push(Tap::open(admin, wish)?);
+        match Tap::open(admin, wish) {
+            Ok(tap) => taps.push(tap),
+            Err(error) if taps.is_empty() => return Err(error),
+            // Processes of older versions do not know all edges, and there are only so many taps.
+            Err(error) => writeln!(io::stderr(), "Nobody looks at {}: {error:#}", legible(&wish["edge"].to_string()))?,
+        }
     }
     loop {
         let mut is_over = tokio::select! {

@@ -213,7 +213,7 @@ impl Server {
             _ = connection => {}
             () = member.dismissed() => {}
             () = streams.overdrawn() => {}
-            () = self.farewell(&member) => {}
+            () = self.farewell(&member, era) => {}
         }
     }
 
@@ -230,11 +230,20 @@ impl Server {
     }
 
     /// Resolves when a connection that was told to go away has had its time.
-    async fn farewell(&self, member: &Member) {
+    async fn farewell(&self, member: &Member, era: Era) {
         tokio::time::sleep(FAREWELL).await;
         // This includes requests that began when the client did not know yet.
-        if member.is_busy() {
-            tokio::time::sleep(self.limits.grace.saturating_sub(FAREWELL)).await;
+        if !member.is_busy() {
+            return;
+        }
+        // Whoever ignores what it was told could go on sending for as long as a process may drain.
+        let of_past_era = async {
+            self.receiver.gate.until_over(era).await;
+            tokio::time::sleep(CLOSE_GRACE.saturating_sub(FAREWELL)).await;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(self.limits.grace.saturating_sub(FAREWELL)) => {}
+            () = of_past_era => {}
         }
     }
 

@@ -31,7 +31,7 @@ impl RulePlace {
     }
 
     /// As the configuration calls it.
-    pub(crate) fn field(self) -> String {
+    pub fn field(self) -> String {
         match self {
             Self::Transform(number) => format!("transform[{number}]"),
             Self::Filter(number) => format!("filter[{number}]"),

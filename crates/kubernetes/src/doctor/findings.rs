@@ -29,8 +29,9 @@ pub(super) fn of(seen: &Examination) -> Vec<Finding> {
 pub(super) fn notes(seen: &Examination) -> Vec<Finding> {
     let mut notes = Vec::new();
     for (pipeline, _) in seen.totals().iter().filter(|(_, totals)| totals.is_backend_unknown()) {
-        let what =
-            format!("no request to the backend of {pipeline} has ended yet, so nobody knows whether it takes data");
+        let what = format!(
+            "no request to the backend of {pipeline}, as it is configured now, has ended yet, so nobody knows whether it takes data"
+        );
         let advice = "send something, unless a request is under way, and look again; on the page of a node, Destinations shows \
                       how the backend answers";
         tell(&mut notes, what, advice);

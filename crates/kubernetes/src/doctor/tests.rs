@@ -100,7 +100,7 @@ fn each_thing_that_is_wrong_is_told() {
 /// Nobody knows whether an endpoint that was mistyped is one, until a request there has ended.
 #[test]
 fn a_backend_to_which_no_request_has_ended_is_not_called_well() {
-    let said = "no request to the backend of traces/shop has ended yet";
+    let said = "no request to the backend of traces/shop, as it is configured now, has ended yet";
     let with = |tried: [Value; 2], state: &str| {
         let mut seen = well();
         for (pod, tried) in seen.pods[1..].iter_mut().zip(tried) {

@@ -104,14 +104,15 @@ impl TapsPage {
         // Whoever asks for it finds what was wished for.
         let mut wishes = self.wishes();
         let tap = self.taps.open(&wish)?;
-        let Opened { pipeline, edge, rule, text, r#where, items_per_second, seconds, redact } = &opened;
+        let Opened { pipeline, edge, rule: _, text, r#where, items_per_second, seconds, redact } = &opened;
         let (has_text, edge, condition) = (text.is_some(), format!("{edge:?}").to_lowercase(), r#where.as_deref());
+        let rule = wish.edge.rule().map(RulePlace::field);
         tracing::info!(
             tap,
             from = %asked.peer,
             pipeline,
             edge,
-            rule = rule.as_deref(),
+            rule,
             has_text,
             condition,
             items_per_second,
