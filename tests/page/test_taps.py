@@ -36,7 +36,7 @@ def taps_of(scene: Scene) -> list[dict[str, object]]:
     return [tap for tap in requests.get(f"http://{scene.weir.admin}/api/taps", timeout=10).json()["taps"] if tap["state"] == "open"]
 
 
-def test_items_appear_and_can_be_held_up(page: Page, busy: Scene) -> None:
+def test_items_appear_and_can_be_held_up(page: Page, busy: Scene, pictures: Path) -> None:
     open_tap(page, busy, "traces/shop")
     page.wait(lambda: seen(page) >= 3, "items")
     page.wait(lambda: any("GET /orders" in line and "12 ms" in line for line in page.texts(LINES)), "a line of a span")
@@ -46,6 +46,8 @@ def test_items_appear_and_can_be_held_up(page: Page, busy: Scene) -> None:
     held = seen(page)
     page.wait_text("#tap-counts", "came since the pause")
     assert seen(page) == held
+    page.click(f"{LINES} summary")
+    page.picture(pictures / "tap.png")
     page.button("#tap-bar", "Clear")
     assert seen(page) == 0
     page.button("#tap-bar", "Go on")
