@@ -242,6 +242,9 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     wait_until(lambda: len(later.items("logs")) > count, "data flows to a pipeline that came after the restart")
     is_marked = lambda item: matches(item, {"item": {"attributes": {"after": "restart"}}})
     wait_until(lambda: any(map(is_marked, backend.items("logs"))), "data is what a pipeline says that changed after the restart")
+    scene.wait_for_success("load-later")
+    # What is left in a journal goes to the next pipeline of that name.
+    wait_until(lambda: len(backend.items("logs")) == 500 * (_LOAD_S + 2), "nothing is left")
     for pipeline in ("logpipeline/later", "logpipeline/flow"):
         scene.wait_for(pipeline, "TelemetryFlowHealthy", "FlowHealthy")
 
