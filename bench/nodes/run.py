@@ -20,6 +20,7 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TextIO
 from urllib.parse import parse_qs, urlsplit
 
 _NODE_PORT = 8888
@@ -142,8 +143,13 @@ def _answers(pipelines: int) -> list[bytes]:
     return [answer(bad) for bad in range(pipelines)]
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """The operator hangs up when it ends."""
+
+
 def _serve(address: str, port: int, handler: type) -> int:
-    server = ThreadingHTTPServer((address, port), handler)
+    server = _Server((address, port), handler)
     server.daemon_threads = True
     server.socket.listen(1024)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -165,7 +171,7 @@ def _mb(pid: int, field: str) -> float:
     return int(re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) / 1000
 
 
-def _wait(process: subprocess.Popen, nodes: int) -> None:
+def _wait(process: subprocess.Popen, nodes: int, log: TextIO) -> None:
     end = time.monotonic() + 120
     while True:
         try:
@@ -174,7 +180,8 @@ def _wait(process: subprocess.Popen, nodes: int) -> None:
         except OSError:
             pass
         if process.poll() is not None or time.monotonic() > end:
-            sys.exit("the operator does not hear of all nodes; its log is above")
+            log.seek(0)
+            sys.exit(f"{log.read()}\nthe operator does not hear of all nodes: see its log above")
         time.sleep(0.5)
 
 
@@ -201,9 +208,10 @@ def main() -> None:
         kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "context", **lists}))
         ports = ["--listen", "127.0.0.1", "--metrics-port", str(_METRICS_PORT), "--health-port", str(_HEALTH_PORT)]
         command = [args.weir, "operator", "--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1", *ports]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        log = Path(directory, "log").open("w+")
+        process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            _wait(process, args.nodes)
+            _wait(process, args.nodes, log)
             _report(process, args)
         finally:
             process.terminate()
