@@ -60,7 +60,7 @@ pub(crate) struct TapArgs {
     /// Where to look
     #[arg(long, value_enum, default_value_t = EdgeName::In, value_name = "EDGE")]
     edge: EdgeName,
-    /// The rule at the edge `after`: transform[0], filter[1]
+    /// The rule at the edge `after`: `transform[0]` or `filter[1]`
     #[arg(long, value_name = "RULE")]
     rule: Option<String>,
     /// Only items in which this text occurs; also a trace id or span id in hexadecimal digits
