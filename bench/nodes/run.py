@@ -21,7 +21,10 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TextIO
-from urllib.parse import parse_qs, urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/interop"))
+
+from harness.api_server import TELEMETRY, ApiServer, write_kubeconfig
 
 _NODE_PORT = 8888
 _METRICS_PORT, _HEALTH_PORT = 18080, 18081
@@ -34,10 +37,6 @@ def _object(kind: str, name: str, namespace: str | None = None, **fields: object
     if namespace:
         metadata["namespace"] = namespace
     return {"kind": kind, "metadata": metadata, **fields}
-
-
-def _telemetry() -> dict:
-    return _object("Telemetry", "default", "kyma-system", apiVersion="operator.kyma-project.io/v1beta1", spec={})
 
 
 def _pipeline(number: int) -> dict:
@@ -58,73 +57,21 @@ def _pod(number: int) -> dict:
     return pod
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Node(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    answers: list[bytes] = []
+    asked = 0
 
-    def answer(self, document: object, code: int = 200) -> None:
-        body = document if isinstance(document, bytes) else json.dumps(document).encode()
-        self.send_response(code)
-        self.send_header("content-type", "application/json")
+    def do_GET(self) -> None:
+        Node.asked += 1
+        body = self.answers[Node.asked % len(self.answers)]
+        self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""
-
-
-class ApiServer(_Handler):
-    objects: dict[str, list] = {}
-    leases: dict[str, dict] = {}
-
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        kind = url.path.rstrip("/").rpartition("/")[2]
-        if url.path == "/apis":
-            self.answer({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})
-        elif "/leases/" in url.path:
-            self.answer(self.leases.get(kind) or _refusal(404), 200 if kind in self.leases else 404)
-        elif "watch" in parse_qs(url.query):
-            self._watch()
-        else:
-            items = self.objects.get(kind, [])
-            version = {"resourceVersion": "1"}
-            self.answer({"kind": "List", "apiVersion": "v1", "metadata": version, "items": items})
-
-    def _watch(self) -> None:
-        """Nothing ever changes."""
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("connection", "close")
-        self.end_headers()
-        self.close_connection = True
-        time.sleep(600)
-
-    def do_PUT(self) -> None:
-        """Whatever is written is taken, and forgotten."""
-        written = json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))))
-        written.setdefault("metadata", {})["resourceVersion"] = str(time.monotonic_ns())
-        if "/leases" in self.path:
-            self.leases[written["metadata"]["name"]] = written
-        self.answer(written)
-
-    do_POST = do_PATCH = do_PUT
-
-    def do_DELETE(self) -> None:
-        self.answer(_refusal(404), 404)
-
-
-def _refusal(code: int) -> dict:
-    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "NotFound", "message": "none"}
-
-
-class Node(_Handler):
-    answers: list[bytes] = []
-    asked = 0
-
-    def do_GET(self) -> None:
-        Node.asked += 1
-        self.answer(self.answers[Node.asked % len(self.answers)])
 
 
 def _answers(pipelines: int) -> list[bytes]:
@@ -148,12 +95,11 @@ class _Server(ThreadingHTTPServer):
         """The operator hangs up when it ends."""
 
 
-def _serve(address: str, port: int, handler: type) -> int:
-    server = _Server((address, port), handler)
+def _serve_nodes() -> None:
+    server = _Server(("0.0.0.0", _NODE_PORT), Node)
     server.daemon_threads = True
     server.socket.listen(1024)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server.server_port
 
 
 def _figures() -> dict[str, float]:
@@ -194,18 +140,11 @@ def main() -> None:
     args = parser.parse_args()
     pipelines = [_pipeline(number) for number in range(args.pipelines)]
     pods = [_pod(number) for number in range(args.nodes)]
-    ApiServer.objects = {"pods": pods, "telemetries": [_telemetry()], "tracepipelines": pipelines}
     Node.answers = _answers(args.pipelines)
-    _serve("0.0.0.0", _NODE_PORT, Node)
-    url = f"http://127.0.0.1:{_serve('127.0.0.1', 0, ApiServer)}"
+    _serve_nodes()
+    api = ApiServer(objects={"pods": pods, "telemetries": [TELEMETRY], "tracepipelines": pipelines})
     with tempfile.TemporaryDirectory() as directory:
-        kubeconfig = Path(directory, "kubeconfig")
-        lists = {
-            "clusters": [{"name": "cluster", "cluster": {"server": url}}],
-            "users": [{"name": "nobody", "user": {}}],
-            "contexts": [{"name": "context", "context": {"cluster": "cluster", "user": "nobody"}}],
-        }
-        kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "context", **lists}))
+        kubeconfig = write_kubeconfig(Path(directory, "kubeconfig"), api.url)
         ports = ["--listen", "127.0.0.1", "--metrics-port", str(_METRICS_PORT), "--health-port", str(_HEALTH_PORT)]
         command = [args.weir, "operator", "--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1", *ports]
         log = Path(directory, "log").open("w+")

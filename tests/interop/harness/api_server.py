@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 # Nobody listens there.
 _NODE_IP = "127.0.0.9"
-_TELEMETRY = {
+TELEMETRY = {
     "apiVersion": "operator.kyma-project.io/v1beta1",
     "kind": "Telemetry",
     "metadata": {"name": "default", "namespace": "kyma-system", "uid": "t", "resourceVersion": "1", "generation": 1},
@@ -19,11 +19,13 @@ _TELEMETRY = {
 
 
 class ApiServer:
-    """With `forgets`, each watch ends at once, and there are no Leases."""
+    """With `forgets`, each watch ends at once, and there are no Leases. With `objects` of one's own, by their plurals, it
+    takes whatever is written, and changes nothing."""
 
-    def __init__(self, forgets: bool = False) -> None:
+    def __init__(self, forgets: bool = False, objects: dict[str, list[dict[str, Any]]] | None = None) -> None:
         self.forgets = forgets
-        self.objects = {"pods": [_node(number) for number in range(4)], "telemetries": [_TELEMETRY]}
+        self.takes_writes = objects is not None
+        self.objects = objects or {"pods": [_node(number) for number in range(4)], "telemetries": [TELEMETRY]}
         self.leases: dict[str, dict[str, Any]] = {}
         self.closing = threading.Event()
         api = self
@@ -76,12 +78,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
-        if self.of.forgets or "/leases" not in self.path or self.command == "DELETE":
+        is_lease = "/leases" in self.path and not self.of.forgets
+        if self.command == "DELETE" or not (is_lease or self.of.takes_writes):
             return self._refuse(403, "Forbidden")
-        lease = json.loads(body)
-        lease["metadata"]["resourceVersion"] = str(time.monotonic_ns())
-        self.of.leases[lease["metadata"]["name"]] = lease
-        return self._answer(200, lease)
+        written = json.loads(body)
+        written.setdefault("metadata", {})["resourceVersion"] = str(time.monotonic_ns())
+        if is_lease:
+            self.of.leases[written["metadata"]["name"]] = written
+        return self._answer(200, written)
 
     def _watch(self) -> None:
         """Nothing ever changes."""
