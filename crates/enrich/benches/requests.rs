@@ -75,17 +75,17 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         ips: vec![PEER],
         labels: text(&[("app.kubernetes.io/name", "cart"), ("app.kubernetes.io/version", "1.4.2"), ("app", "cart")]),
         node: Some("node-1".into()),
-        node_labels: text(&[
+        node_labels: Arc::new(text(&[
             ("topology.kubernetes.io/region", "eu-central-1"),
             ("topology.kubernetes.io/zone", "eu-central-1a"),
             ("node.kubernetes.io/instance-type", "m5.large"),
             ("kubernetes.io/arch", "amd64"),
-        ]),
+        ])),
         workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "cart".into() }],
         containers: vec![("cart".into(), "registry:5000/shop/cart:1.4.2".into())],
         ..Pod::default()
     };
-    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod], ..ClusterFacts::default() });
+    let pods = PodList::new(ClusterFacts { cluster, pods: vec![Arc::new(pod)], ..ClusterFacts::default() });
     Enricher::new(enrichment, Arc::new(pods))
 }
 

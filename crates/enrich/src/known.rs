@@ -11,7 +11,7 @@ use crate::raw::Raw;
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     cluster: Arc<Cluster>,
-    pod: Pod,
+    pod: Arc<Pod>,
     /// What was made when it was last asked for. Until a plan changes what is added, nothing else is needed.
     made: RwLock<Option<Made>>,
 }
@@ -24,7 +24,7 @@ struct Made {
 }
 
 impl Known {
-    pub(crate) fn new(cluster: &Arc<Cluster>, pod: Pod) -> Self {
+    pub(crate) fn new(cluster: &Arc<Cluster>, pod: Arc<Pod>) -> Self {
         Self { cluster: Arc::clone(cluster), pod, made: RwLock::default() }
     }
 

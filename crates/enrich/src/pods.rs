@@ -32,17 +32,16 @@ impl PodIndex {
     /// Of pods with the same address or uid the last one counts.
     pub fn new(facts: ClusterFacts) -> Self {
         let cluster = Arc::new(facts.cluster);
-        let mut index = Self { unknown: Known::new(&cluster, Pod::default()), ..Self::default() };
-        for mut pod in facts.pods {
-            let (ips, uid) = (mem::take(&mut pod.ips), mem::take(&mut pod.uid));
-            if let Some(node) = &pod.node {
-                let of_node = || Pod { node_labels: pod.node_labels.clone(), ..Pod::default() };
-                index.by_node.entry(node.clone()).or_insert_with(|| Known::new(&cluster, of_node()));
+        let mut index = Self { unknown: Known::new(&cluster, Arc::default()), ..Self::default() };
+        for pod in facts.pods {
+            if let Some(node) = pod.node.as_ref().filter(|node| !index.by_node.contains_key(*node)) {
+                let of_node = Pod { node_labels: Arc::clone(&pod.node_labels), ..Pod::default() };
+                index.by_node.insert(node.clone(), Known::new(&cluster, Arc::new(of_node)));
             }
-            let known = Arc::new(Known::new(&cluster, pod));
-            index.by_ip.extend(ips.iter().map(|ip| (ip.to_canonical(), Arc::clone(&known))));
-            if !uid.is_empty() {
-                index.by_uid.insert(uid, known);
+            let known = Arc::new(Known::new(&cluster, Arc::clone(&pod)));
+            index.by_ip.extend(pod.ips.iter().map(|ip| (ip.to_canonical(), Arc::clone(&known))));
+            if !pod.uid.is_empty() {
+                index.by_uid.insert(pod.uid.clone(), known);
             }
         }
         index
@@ -144,7 +143,7 @@ mod tests {
     #[test]
     fn only_other_facts_make_another_index() {
         let facts = |name: &str| ClusterFacts {
-            pods: vec![Pod { name: name.into(), uid: "1".into(), ..Pod::default() }],
+            pods: vec![Arc::new(Pod { name: name.into(), uid: "1".into(), ..Pod::default() })],
             ..ClusterFacts::default()
         };
         let list = PodList::new(facts("a"));
@@ -159,8 +158,9 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_gone_is_known_as_long_as_it_is_needed() {
+        let pod = |uid: &str| Arc::new(Pod { node: Some("n".into()), uid: uid.into(), ..Pod::default() });
         let facts = |uids: &[&str]| ClusterFacts {
-            pods: uids.iter().map(|uid| Pod { node: Some("n".into()), uid: (*uid).into(), ..Pod::default() }).collect(),
+            pods: uids.iter().map(|uid| pod(uid)).collect(),
             ..ClusterFacts::default()
         };
         let list = PodList::new(facts(&["1", "2", "3"]));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::{Multiline, Scrapables, Secret};
 
@@ -10,8 +11,8 @@ use crate::{Multiline, Scrapables, Secret};
 pub struct ClusterFacts {
     /// Of the cluster itself.
     pub cluster: Cluster,
-    /// Of pods with the same address or uid the last one counts.
-    pub pods: Vec<Pod>,
+    /// Of pods with the same address or uid the last one counts. There may be very many, so whoever keeps them shares them.
+    pub pods: Vec<Arc<Pod>>,
     /// What may be scraped.
     pub scrapables: Scrapables,
 }
@@ -48,8 +49,8 @@ pub struct Pod {
     pub multiline: Option<Multiline>,
     /// `spec.nodeName`
     pub node: Option<String>,
-    /// Labels of the node that become attributes (region, zone, type and architecture).
-    pub node_labels: BTreeMap<String, String>,
+    /// Labels of the node that become attributes (region, zone, type and architecture), the same for all its pods.
+    pub node_labels: Arc<BTreeMap<String, String>>,
     /// Its owners, the nearest first (a ReplicaSet is left out for the Deployment behind it).
     pub workloads: Vec<Workload>,
     /// Names of its containers, and the images they run; init containers last.

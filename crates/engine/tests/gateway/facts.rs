@@ -25,7 +25,7 @@ fn facts(name: &str, namespace: &str) -> ClusterFacts {
         ..Pod::default()
     };
     let cluster = Cluster { uid: Some(name.into()), cloud_provider: None };
-    ClusterFacts { cluster, pods: vec![pod], ..ClusterFacts::default() }
+    ClusterFacts { cluster, pods: vec![Arc::new(pod)], ..ClusterFacts::default() }
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ pub(crate) fn enricher(enrichment: &Enrichment, pods: &[Pod]) -> Enricher {
 pub(crate) fn facts(enrichment: &Enrichment, pods: &[Pod]) -> ClusterFacts {
     let cluster = Cluster { uid: Some("uid-of-kube-system".into()), cloud_provider: Some("sap".into()) };
     let cluster = enrichment.cluster_name.is_some().then_some(cluster);
-    ClusterFacts { cluster: cluster.unwrap_or_default(), pods: pods.to_vec(), ..ClusterFacts::default() }
+    ClusterFacts { cluster: cluster.unwrap_or_default(), pods: pods.iter().cloned().map(Arc::new).collect(), ..ClusterFacts::default() }
 }
 
 /// Nothing to add but the name of a service that has none.
@@ -92,13 +92,13 @@ pub(crate) fn cart() -> Pod {
         ips: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
         labels: strings(&[("team", "blue"), ("a.b/c", "d"), ("aXb", "no"), ("quiet", "no")]),
         node: Some("node-1".into()),
-        node_labels: strings(&[
+        node_labels: Arc::new(strings(&[
             ("topology.kubernetes.io/region", "eu-1"),
             ("topology.kubernetes.io/zone", "eu-1a"),
             ("node.kubernetes.io/instance-type", "m5.large"),
             ("kubernetes.io/arch", "amd64"),
             ("kubernetes.io/os", "linux"),
-        ]),
+        ])),
         workloads: vec![workload(WorkloadKind::Deployment, "cart")],
         containers: vec![("app".into(), "registry:5000/shop/cart:1.4".into())],
         ..Pod::default()

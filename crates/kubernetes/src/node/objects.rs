@@ -16,7 +16,7 @@ const OF_PODS: [&str; 3] = ["Node", "Namespace", "ConfigMap"];
 
 /// Documents by their kind, namespace and name.
 #[derive(Debug, Default)]
-pub(super) struct Objects(BTreeMap<Key, String>);
+pub(super) struct Objects(BTreeMap<Key, Box<str>>);
 
 /// What names an object.
 pub(super) type Key = (&'static str, String, String);
@@ -30,11 +30,11 @@ pub(super) fn key(kind: &'static str, document: &Value) -> Key {
 impl Objects {
     /// Whether anything is another than before.
     pub(super) fn set(&mut self, kind: &'static str, document: &Value) -> bool {
-        self.put(key(kind, document), document.to_string())
+        self.put(key(kind, document), document.to_string().into())
     }
 
     /// The same with its text.
-    pub(super) fn put(&mut self, key: Key, text: String) -> bool {
+    pub(super) fn put(&mut self, key: Key, text: Box<str>) -> bool {
         let known = self.0.entry(key).or_default();
         let differs = *known != text;
         *known = text;
@@ -48,11 +48,11 @@ impl Objects {
 
     /// All there are of a kind. Whether anything is another than before.
     pub(super) fn replace(&mut self, kind: &'static str, documents: &[Value]) -> bool {
-        self.replace_all(kind, documents.iter().map(|document| (key(kind, document), document.to_string())).collect())
+        self.replace_all(kind, documents.iter().map(|document| (key(kind, document), document.to_string().into())).collect())
     }
 
     /// The same with their texts.
-    pub(super) fn replace_all(&mut self, kind: &'static str, documents: Vec<(Key, String)>) -> bool {
+    pub(super) fn replace_all(&mut self, kind: &'static str, documents: Vec<(Key, Box<str>)>) -> bool {
         let keys: BTreeSet<&Key> = documents.iter().map(|(key, _)| key).collect();
         let before = self.0.len();
         self.0.retain(|known, _| known.0 != kind || keys.contains(known));
@@ -84,13 +84,13 @@ impl Objects {
     }
 
     fn pods(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(key, _)| key.0 == POD).map(|(_, document)| document.as_str())
+        self.0.iter().filter(|(key, _)| key.0 == POD).map(|(_, document)| &**document)
     }
 
     /// Others than pods.
     fn of_kinds(&self, is_wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
         let others = self.0.iter().filter(move |(key, _)| key.0 != POD && is_wanted(key.0));
-        others.map(|(_, document)| document.as_str())
+        others.map(|(_, document)| &**document)
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     fn workloads(objects: &Objects) -> Vec<Vec<Workload>> {
         let Observed { facts, findings, .. } = observe(objects.text());
         assert_eq!(findings, []);
-        facts.pods.into_iter().map(|pod| pod.workloads).collect()
+        facts.pods.iter().map(|pod| pod.workloads.clone()).collect()
     }
 
     #[test]

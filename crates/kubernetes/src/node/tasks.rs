@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch as cell};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use weir_legible::{LeftOut, Warnings};
-use weir_plan::{ClusterObject, ClusterState, ObjectState};
+use weir_plan::{ClusterObject, ClusterState, ObjectState, Scrapables};
 use weir_resources::Diagnostic;
 
 use super::keep::{self, Kept, Purpose};
@@ -76,7 +76,7 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
     }
     tasks.spawn(watcher.clone().follow_wanted(wanted.clone()));
     tasks.spawn(watcher.of_cluster(leadership, wanted.clone(), namespace));
-    tasks.spawn(tell(Arc::clone(&shared), known));
+    tasks.spawn(tell(Arc::clone(&shared), wanted.clone(), known));
     let campaign = tokio::spawn(async move {
         let mut wanted = wanted;
         // Nobody takes part for whom there would be nothing to do, nor has the right to.
@@ -199,7 +199,7 @@ impl Watcher {
                     );
                 });
             }
-            (key, is_of_node(kind, &mut document, &node).then(|| document.to_string()))
+            (key, is_of_node(kind, &mut document, &node).then(|| document.to_string().into()))
         };
         self.follow(what, Scope::Node, document, |change| {
             let differs = match change {
@@ -232,6 +232,8 @@ impl Watcher {
             if scrapes {
                 tasks.spawn(self.clone().local(SERVICE, facts));
                 tasks.spawn(self.clone().local(ENDPOINT_SLICE, facts));
+                // Pods that are known already may be scraped from now on.
+                self.shared.changed[0].notify_one();
             } else {
                 let forgotten = [SERVICE, ENDPOINT_SLICE].map(|what| self.shared.local().forget(what.kind));
                 if forgotten.contains(&true) {
@@ -368,7 +370,7 @@ impl Said {
 }
 
 /// Makes facts of what was seen.
-async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
+async fn tell(shared: Arc<Shared>, wanted: cell::Receiver<Wants>, known: cell::Sender<Facts>) {
     let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
     let (mut rests_until, said) = (Instant::now(), Said::default());
     loop {
@@ -397,6 +399,11 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         rests_until = Instant::now() + pace.max((SHARE - 1) * took);
         said.say_left_out();
         said.say_findings(&observed.findings);
+        let mut facts = observed.facts;
+        // There is one for each pod, and of many pods that is a lot.
+        if !wanted.borrow().scrapes {
+            facts.scrapables = Scrapables::default();
+        }
         let mut nodes = observed.objects;
         nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));
         if is_of_cluster {
@@ -404,7 +411,7 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
         }
         let of_node = || Arc::new(ClusterState { objects: nodes, statuses: Vec::new() });
         let state = of_cluster.clone().unwrap_or_else(of_node);
-        known.send_replace(Facts { facts: observed.facts, state });
+        known.send_replace(Facts { facts, state });
         shared.has_pods.send_replace(has_pods);
         if is_of_cluster {
             shared.is_complete.store(of_cluster.is_some(), Ordering::Release);

@@ -10,6 +10,7 @@ mod service;
 mod state;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use weir_plan::{Cluster, ClusterFacts, ClusterObject, ScrapablePod, Scrapables, Workload, WorkloadKind};
 
@@ -46,7 +47,7 @@ pub(crate) struct Objects {
     pods: Vec<Pod>,
     scrapable_pods: Vec<ScrapablePod>,
     services: Services,
-    node_labels: HashMap<String, BTreeMap<String, String>>,
+    node_labels: HashMap<String, Arc<BTreeMap<String, String>>>,
     /// What stands behind a ReplicaSet or a Job.
     owners: HashMap<Key, Workload>,
     cluster: Cluster,
@@ -97,7 +98,7 @@ impl Objects {
             "Service" | "EndpointSlice" | "Endpoints" => self.services.add(kind, meta, &mut document),
             "Node" => {
                 let labels = strings(&mut meta.fields, "labels", |key| NODE_LABELS.contains(&key));
-                self.node_labels.insert(meta.name.value, labels);
+                self.node_labels.insert(meta.name.value, Arc::new(labels));
             }
             "ConfigMap" => self.cluster.cloud_provider = cloud_provider(&mut document),
             "ReplicaSet" | "Job" => {

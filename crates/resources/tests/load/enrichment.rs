@@ -1,6 +1,7 @@
 //! What `Telemetry` becomes in the plan, and objects of a cluster beside it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_plan::{
@@ -78,12 +79,12 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
     };
     assert_eq!(cluster, expected);
 
-    let node_labels = map(&[
+    let node_labels = Arc::new(map(&[
         ("kubernetes.io/arch", "amd64"),
         ("node.kubernetes.io/instance-type", "m5.large"),
         ("topology.kubernetes.io/region", "eu-central-1"),
         ("topology.kubernetes.io/zone", "eu-central-1a"),
-    ]);
+    ]));
     let cart = Pod {
         name: "cart-7d9c5b6f4-x2x8p".to_owned(),
         namespace: "shop".to_owned(),
@@ -94,13 +95,13 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
         other_annotations: BTreeMap::from([("kubernetes.io/psp".to_owned(), Secret::new("privileged"))]),
         multiline: None,
         node: Some("node-1".to_owned()),
-        node_labels: node_labels.clone(),
+        node_labels: Arc::clone(&node_labels),
         workloads: vec![workload(WorkloadKind::Deployment, "cart")],
         containers: [("cart", "registry.example.com/cart:1.4.2"), ("proxy", "proxy:2"), ("init", "busybox")]
             .map(|(name, image)| (name.to_owned(), image.to_owned()))
             .to_vec(),
     };
-    assert_eq!(pods[0], cart);
+    assert_eq!(*pods[0], cart);
     let workloads: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.workloads.as_slice())).collect();
     use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet};
     assert_eq!(

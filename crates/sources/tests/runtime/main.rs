@@ -129,7 +129,7 @@ fn facts() -> ClusterFacts {
     let pod = Pod { node: Some("node-1".into()), ..pod };
     ClusterFacts {
         cluster: Cluster { uid: Some("c-1".into()), cloud_provider: None },
-        pods: vec![pod],
+        pods: vec![Arc::new(pod)],
         ..ClusterFacts::default()
     }
 }

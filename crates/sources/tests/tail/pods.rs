@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_plan::{ClusterFacts, Pod};
@@ -21,7 +22,9 @@ fn file(disk: &Disk, pod: &str) -> (PathBuf, String) {
 }
 
 fn facts(uids: &[&String]) -> ClusterFacts {
-    let pod = |uid: &&String| Pod { uid: (*uid).clone(), node: Some(format!("node-of-{uid}")), ..Pod::default() };
+    let pod = |uid: &&String| {
+        Arc::new(Pod { uid: (*uid).clone(), node: Some(format!("node-of-{uid}")), ..Pod::default() })
+    };
     ClusterFacts { pods: uids.iter().map(pod).collect(), ..ClusterFacts::default() }
 }
 

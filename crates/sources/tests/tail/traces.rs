@@ -1,6 +1,7 @@
 //! Stack traces that are one record each, and what the pod says of itself.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_plan::{ClusterFacts, ContainerLogs, Language, Multiline, Pod, RecordShape};
 use weir_testkit::backend::Backend;
@@ -94,7 +95,7 @@ async fn a_pod_says_it_of_itself() {
             "stdout",
             &["a.BException: 1", "\tat a.B.c(B.java:1)", "end"],
         );
-        let facts = ClusterFacts { pods: vec![known], ..ClusterFacts::default() };
+        let facts = ClusterFacts { pods: vec![Arc::new(known)], ..ClusterFacts::default() };
         let plan = plan(vec![pipeline("backend", backend.address, joined(asked))]);
         let settings = |settings| weir_sources::tail::Settings { node_name: Some("this".into()), ..settings };
         let agent = Agent::knowing(facts, &disk, &plan, settings).await;

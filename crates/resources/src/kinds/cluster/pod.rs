@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_plan::{SCRAPE_ANNOTATION, ScrapableContainer, ScrapablePod, Secret, Workload, WorkloadKind};
 
@@ -66,12 +67,12 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> (Pod, S
 impl Pod {
     pub(super) fn compile(
         self,
-        node_labels: &HashMap<String, BTreeMap<String, String>>,
+        node_labels: &HashMap<String, Arc<BTreeMap<String, String>>>,
         owners: &HashMap<Key, Workload>,
-    ) -> weir_plan::Pod {
+    ) -> Arc<weir_plan::Pod> {
         let Self(mut pod) = self;
         if let Some(labels) = pod.node.as_ref().and_then(|node| node_labels.get(node)) {
-            pod.node_labels.clone_from(labels);
+            pod.node_labels = Arc::clone(labels);
         }
         let behind = |kind: &str, workload: &Workload| {
             owners.get(&(kind.to_owned(), pod.namespace.clone(), workload.name.clone())).cloned()
@@ -88,7 +89,7 @@ impl Pod {
             })
             .flatten()
             .collect();
-        pod
+        Arc::new(pod)
     }
 }
 
