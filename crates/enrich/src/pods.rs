@@ -159,10 +159,8 @@ mod tests {
     #[test]
     fn a_pod_that_is_gone_is_known_as_long_as_it_is_needed() {
         let pod = |uid: &str| Arc::new(Pod { node: Some("n".into()), uid: uid.into(), ..Pod::default() });
-        let facts = |uids: &[&str]| ClusterFacts {
-            pods: uids.iter().map(|uid| pod(uid)).collect(),
-            ..ClusterFacts::default()
-        };
+        let facts =
+            |uids: &[&str]| ClusterFacts { pods: uids.iter().map(|uid| pod(uid)).collect(), ..ClusterFacts::default() };
         let list = PodList::new(facts(&["1", "2", "3"]));
         let known = || ["1", "2", "3"].map(|uid| list.now().knows(uid) == Some(true));
         let needed = HashSet::from(["1".to_owned(), "4".to_owned()]);

@@ -66,7 +66,11 @@ pub(crate) fn enricher(enrichment: &Enrichment, pods: &[Pod]) -> Enricher {
 pub(crate) fn facts(enrichment: &Enrichment, pods: &[Pod]) -> ClusterFacts {
     let cluster = Cluster { uid: Some("uid-of-kube-system".into()), cloud_provider: Some("sap".into()) };
     let cluster = enrichment.cluster_name.is_some().then_some(cluster);
-    ClusterFacts { cluster: cluster.unwrap_or_default(), pods: pods.iter().cloned().map(Arc::new).collect(), ..ClusterFacts::default() }
+    ClusterFacts {
+        cluster: cluster.unwrap_or_default(),
+        pods: pods.iter().cloned().map(Arc::new).collect(),
+        ..ClusterFacts::default()
+    }
 }
 
 /// Nothing to add but the name of a service that has none.

@@ -48,7 +48,10 @@ impl Objects {
 
     /// All there are of a kind. Whether anything is another than before.
     pub(super) fn replace(&mut self, kind: &'static str, documents: &[Value]) -> bool {
-        self.replace_all(kind, documents.iter().map(|document| (key(kind, document), document.to_string().into())).collect())
+        self.replace_all(
+            kind,
+            documents.iter().map(|document| (key(kind, document), document.to_string().into())).collect(),
+        )
     }
 
     /// The same with their texts.

@@ -22,9 +22,8 @@ fn file(disk: &Disk, pod: &str) -> (PathBuf, String) {
 }
 
 fn facts(uids: &[&String]) -> ClusterFacts {
-    let pod = |uid: &&String| {
-        Arc::new(Pod { uid: (*uid).clone(), node: Some(format!("node-of-{uid}")), ..Pod::default() })
-    };
+    let pod =
+        |uid: &&String| Arc::new(Pod { uid: (*uid).clone(), node: Some(format!("node-of-{uid}")), ..Pod::default() });
     ClusterFacts { pods: uids.iter().map(pod).collect(), ..ClusterFacts::default() }
 }
 
