@@ -3,6 +3,7 @@
 //!
 //! `cargo bench -p weir-enrich`. It measures this crate alone, not a pipeline; nothing is asserted.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -75,18 +76,19 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         ips: vec![PEER],
         labels: text(&[("app.kubernetes.io/name", "cart"), ("app.kubernetes.io/version", "1.4.2"), ("app", "cart")]),
         node: Some("node-1".into()),
-        node_labels: Arc::new(text(&[
-            ("topology.kubernetes.io/region", "eu-central-1"),
-            ("topology.kubernetes.io/zone", "eu-central-1a"),
-            ("node.kubernetes.io/instance-type", "m5.large"),
-            ("kubernetes.io/arch", "amd64"),
-        ])),
         workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "cart".into() }],
         containers: vec![("cart".into(), "registry:5000/shop/cart:1.4.2".into())],
         ..Pod::default()
     };
-    let pods = PodList::new(ClusterFacts { cluster, pods: vec![Arc::new(pod)], ..ClusterFacts::default() });
-    Enricher::new(enrichment, Arc::new(pods))
+    let labels = text(&[
+        ("topology.kubernetes.io/region", "eu-central-1"),
+        ("topology.kubernetes.io/zone", "eu-central-1a"),
+        ("node.kubernetes.io/instance-type", "m5.large"),
+        ("kubernetes.io/arch", "amd64"),
+    ]);
+    let nodes = BTreeMap::from([("node-1".to_owned(), Arc::new(labels))]);
+    let facts = ClusterFacts { cluster, nodes, pods: vec![Arc::new(pod)], ..ClusterFacts::default() };
+    Enricher::new(enrichment, Arc::new(PodList::new(facts)))
 }
 
 fn request(items: usize, item: impl Fn(&mut Encoder)) -> Vec<u8> {

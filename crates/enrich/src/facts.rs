@@ -70,10 +70,17 @@ impl Attribute {
 
 impl PodFacts {
     /// What telemetry of this pod of a cluster gets.
-    pub(crate) fn new(pod: &Pod, cluster: &Cluster, enrichment: &Enrichment) -> Self {
+    pub(crate) fn new(
+        pod: &Pod,
+        node_labels: Option<&BTreeMap<String, String>>,
+        cluster: &Cluster,
+        enrichment: &Enrichment,
+    ) -> Self {
         let mut facts = Draft::default();
         facts.cluster(cluster, enrichment);
-        facts.node(&pod.node_labels);
+        if let Some(labels) = node_labels {
+            facts.node(labels);
+        }
         facts.pod(pod);
         facts.labels(pod, &enrichment.pod_labels);
         let otel = enrichment.service == ServiceEnrichment::Otel;

@@ -1,5 +1,6 @@
 //! A known sender: its facts, and the attributes that they add.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use weir_plan::{Cluster, Enrichment, Multiline, Pod};
@@ -11,6 +12,8 @@ use crate::raw::Raw;
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     cluster: Arc<Cluster>,
+    /// Of the node, where they are known.
+    node_labels: Option<Arc<BTreeMap<String, String>>>,
     pod: Arc<Pod>,
     /// What was made when it was last asked for. Until a plan changes what is added, nothing else is needed.
     made: RwLock<Option<Made>>,
@@ -24,8 +27,12 @@ struct Made {
 }
 
 impl Known {
-    pub(crate) fn new(cluster: &Arc<Cluster>, pod: Arc<Pod>) -> Self {
-        Self { cluster: Arc::clone(cluster), pod, made: RwLock::default() }
+    pub(crate) fn new(
+        cluster: &Arc<Cluster>,
+        node_labels: Option<&Arc<BTreeMap<String, String>>>,
+        pod: Arc<Pod>,
+    ) -> Self {
+        Self { cluster: Arc::clone(cluster), node_labels: node_labels.cloned(), pod, made: RwLock::default() }
     }
 
     /// The node, where it is known.
@@ -45,7 +52,7 @@ impl Known {
             return Arc::clone(&made.facts);
         }
         drop(made);
-        let facts = Arc::new(PodFacts::new(&self.pod, &self.cluster, enrichment));
+        let facts = Arc::new(PodFacts::new(&self.pod, self.node_labels.as_deref(), &self.cluster, enrichment));
         let made = Made { enrichment: Arc::clone(enrichment), facts: Arc::clone(&facts) };
         *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some(made);
         facts

@@ -7,7 +7,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use weir_plan::{ClusterFacts, Multiline, Pod};
+use weir_plan::{ClusterFacts, Multiline};
 
 use crate::known::Known;
 
@@ -32,13 +32,12 @@ impl PodIndex {
     /// Of pods with the same address or uid the last one counts.
     pub fn new(facts: ClusterFacts) -> Self {
         let cluster = Arc::new(facts.cluster);
-        let mut index = Self { unknown: Known::new(&cluster, Arc::default()), ..Self::default() };
+        let mut index = Self { unknown: Known::new(&cluster, None, Arc::default()), ..Self::default() };
+        let of_node = |labels| Known::new(&cluster, Some(labels), Arc::default());
+        index.by_node.extend(facts.nodes.iter().map(|(name, labels)| (name.clone(), of_node(labels))));
         for pod in facts.pods {
-            if let Some(node) = pod.node.as_ref().filter(|node| !index.by_node.contains_key(*node)) {
-                let of_node = Pod { node_labels: Arc::clone(&pod.node_labels), ..Pod::default() };
-                index.by_node.insert(node.clone(), Known::new(&cluster, Arc::new(of_node)));
-            }
-            let known = Arc::new(Known::new(&cluster, Arc::clone(&pod)));
+            let labels = pod.node.as_ref().and_then(|node| facts.nodes.get(node));
+            let known = Arc::new(Known::new(&cluster, labels, Arc::clone(&pod)));
             index.by_ip.extend(pod.ips.iter().map(|ip| (ip.to_canonical(), Arc::clone(&known))));
             if !pod.uid.is_empty() {
                 index.by_uid.insert(pod.uid.clone(), known);
@@ -126,7 +125,7 @@ impl PodList {
 /// Of what an index is made of.
 fn hash(facts: &ClusterFacts) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (&facts.cluster, &facts.pods).hash(&mut hasher);
+    (&facts.cluster, &facts.nodes, &facts.pods).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -138,6 +137,8 @@ impl Pods for PodList {
 
 #[cfg(test)]
 mod tests {
+    use weir_plan::Pod;
+
     use super::*;
 
     #[test]

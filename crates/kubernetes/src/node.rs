@@ -12,6 +12,7 @@
 mod cluster;
 mod configuration;
 mod keep;
+mod local;
 mod objects;
 mod tasks;
 mod wants;
@@ -37,7 +38,7 @@ pub use crate::operator::names::CONFIGURATION;
 
 use crate::lease::Leadership;
 use cluster::Cluster;
-use objects::Objects;
+use local::Local;
 use watch::Progress;
 
 /// Where a node says how it and its pipelines are, on the port of the metrics. The operator and `weir doctor` ask it.
@@ -153,7 +154,7 @@ type Told = Option<Result<Arc<Configuration>, String>>;
 /// What all tasks share.
 #[derive(Debug)]
 struct Shared {
-    local: Mutex<Objects>,
+    local: Mutex<Local>,
     cluster: Mutex<Cluster>,
     /// Of the local objects, or of the cluster's.
     changed: [Notify; 2],
@@ -259,7 +260,7 @@ impl Shared {
         self.is_complete.load(Ordering::Acquire) && self.leadership.leads()
     }
 
-    fn local(&self) -> MutexGuard<'_, Objects> {
+    fn local(&self) -> MutexGuard<'_, Local> {
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

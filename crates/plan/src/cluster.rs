@@ -11,6 +11,8 @@ use crate::{Multiline, Scrapables, Secret};
 pub struct ClusterFacts {
     /// Of the cluster itself.
     pub cluster: Cluster,
+    /// Labels of nodes that become attributes (region, zone, type and architecture), by `metadata.name` of the node.
+    pub nodes: BTreeMap<String, Arc<BTreeMap<String, String>>>,
     /// Of pods with the same address or uid the last one counts. There may be very many, so whoever keeps them shares them.
     pub pods: Vec<Arc<Pod>>,
     /// What may be scraped.
@@ -27,7 +29,7 @@ pub struct Cluster {
     pub cloud_provider: Option<String>,
 }
 
-/// A pod, and what telemetry may want to know of its node, owners and namespace.
+/// A pod, and what telemetry may want to know of its owners and namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Pod {
     /// `metadata.name`
@@ -49,8 +51,6 @@ pub struct Pod {
     pub multiline: Option<Multiline>,
     /// `spec.nodeName`
     pub node: Option<String>,
-    /// Labels of the node that become attributes (region, zone, type and architecture), the same for all its pods.
-    pub node_labels: Arc<BTreeMap<String, String>>,
     /// Its owners, the nearest first (a ReplicaSet is left out for the Deployment behind it).
     pub workloads: Vec<Workload>,
     /// Names of its containers, and the images they run; init containers last.

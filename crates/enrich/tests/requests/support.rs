@@ -62,12 +62,24 @@ pub(crate) fn enricher(enrichment: &Enrichment, pods: &[Pod]) -> Enricher {
     Enricher::new(enrichment.clone(), Arc::new(PodList::new(facts(enrichment, pods))))
 }
 
-/// These pods. Of a cluster with a name more is known.
+/// The node of [`cart`].
+const NODE: &str = "node-1";
+
+/// These pods, and the node of those that are on it. Of a cluster with a name more is known.
 pub(crate) fn facts(enrichment: &Enrichment, pods: &[Pod]) -> ClusterFacts {
     let cluster = Cluster { uid: Some("uid-of-kube-system".into()), cloud_provider: Some("sap".into()) };
     let cluster = enrichment.cluster_name.is_some().then_some(cluster);
+    let labels = Arc::new(strings(&[
+        ("topology.kubernetes.io/region", "eu-1"),
+        ("topology.kubernetes.io/zone", "eu-1a"),
+        ("node.kubernetes.io/instance-type", "m5.large"),
+        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/os", "linux"),
+    ]));
+    let node = pods.iter().filter_map(|pod| pod.node.clone()).find(|node| node == NODE);
     ClusterFacts {
         cluster: cluster.unwrap_or_default(),
+        nodes: node.map(|node| (node, labels)).into_iter().collect(),
         pods: pods.iter().cloned().map(Arc::new).collect(),
         ..ClusterFacts::default()
     }
@@ -95,14 +107,7 @@ pub(crate) fn cart() -> Pod {
         uid: "uid-of-cart".into(),
         ips: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
         labels: strings(&[("team", "blue"), ("a.b/c", "d"), ("aXb", "no"), ("quiet", "no")]),
-        node: Some("node-1".into()),
-        node_labels: Arc::new(strings(&[
-            ("topology.kubernetes.io/region", "eu-1"),
-            ("topology.kubernetes.io/zone", "eu-1a"),
-            ("node.kubernetes.io/instance-type", "m5.large"),
-            ("kubernetes.io/arch", "amd64"),
-            ("kubernetes.io/os", "linux"),
-        ])),
+        node: Some(NODE.into()),
         workloads: vec![workload(WorkloadKind::Deployment, "cart")],
         containers: vec![("app".into(), "registry:5000/shop/cart:1.4".into())],
         ..Pod::default()

@@ -12,14 +12,15 @@ use tokio::sync::{Notify, watch as cell};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use weir_legible::{LeftOut, Warnings};
-use weir_plan::{ClusterObject, ClusterState, ObjectState, Scrapables};
+use weir_plan::{ClusterObject, ClusterState, ObjectState};
 use weir_resources::Diagnostic;
 
 use super::keep::{self, Kept, Purpose};
-use super::objects::{key, observe_all};
+use super::local::Local;
+use super::objects::key;
 use super::wants::Kind;
 use super::watch::{Progress, Watched, follow};
-use super::{Cluster, Configuration, Facts, Node, Objects, Options, Scope, Shared, Told, Wants};
+use super::{Cluster, Configuration, Facts, Node, Options, Scope, Shared, Told, Wants};
 use crate::lease::{Leadership, Timings, campaign};
 use crate::operator::names;
 use crate::operator::object::{kinds, text};
@@ -55,7 +56,7 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
     let (leadership, mut campaign) =
         campaign(client.clone(), &namespace, names::CLUSTER_STATE_LEASE, unique(&identity), Timings::of_many());
     let shared = Arc::new(Shared {
-        local: Mutex::new(Objects::default()),
+        local: Mutex::new(Local::default()),
         cluster: Mutex::new(Cluster::default()),
         changed: [Notify::new(), Notify::new()],
         has_listed_pods: AtomicBool::new(false),
@@ -387,23 +388,23 @@ async fn tell(shared: Arc<Shared>, wanted: cell::Receiver<Wants>, known: cell::S
             sleep_until(rests_until.max(Instant::now() + GATHER)).await;
         }
         let has_pods = shared.has_listed_pods.load(Ordering::Acquire);
-        let texts = shared.local().texts();
+        let unread = shared.local().unread();
         // Only a bug makes it panic; what was known is still true then.
-        let observing = move || {
+        let reading = move || {
             let began = Instant::now();
-            (observe_all(texts), began.elapsed())
+            (unread.read(), began.elapsed())
         };
-        let Ok((observed, took)) = spawn_blocking(observing).await else { continue };
+        let Ok((read, took)) = spawn_blocking(reading).await else { continue };
+        let observed = {
+            let mut local = shared.local();
+            local.know(read);
+            local.observed(wanted.borrow().scrapes)
+        };
         // Whoever starts waits for its pods.
         let pace = if has_pods { LOCAL_PACE } else { Duration::ZERO };
         rests_until = Instant::now() + pace.max((SHARE - 1) * took);
         said.say_left_out();
         said.say_findings(&observed.findings);
-        let mut facts = observed.facts;
-        // There is one for each pod, and of many pods that is a lot.
-        if !wanted.borrow().scrapes {
-            facts.scrapables = Scrapables::default();
-        }
         let mut nodes = observed.objects;
         nodes.retain(|object| matches!(object.state, ObjectState::Node(_)));
         if is_of_cluster {
@@ -411,7 +412,7 @@ async fn tell(shared: Arc<Shared>, wanted: cell::Receiver<Wants>, known: cell::S
         }
         let of_node = || Arc::new(ClusterState { objects: nodes, statuses: Vec::new() });
         let state = of_cluster.clone().unwrap_or_else(of_node);
-        known.send_replace(Facts { facts, state });
+        known.send_replace(Facts { facts: observed.facts, state });
         shared.has_pods.send_replace(has_pods);
         if is_of_cluster {
             shared.is_complete.store(of_cluster.is_some(), Ordering::Release);

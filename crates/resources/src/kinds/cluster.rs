@@ -47,7 +47,7 @@ pub(crate) struct Objects {
     pods: Vec<Pod>,
     scrapable_pods: Vec<ScrapablePod>,
     services: Services,
-    node_labels: HashMap<String, Arc<BTreeMap<String, String>>>,
+    nodes: BTreeMap<String, Arc<BTreeMap<String, String>>>,
     /// What stands behind a ReplicaSet or a Job.
     owners: HashMap<Key, Workload>,
     cluster: Cluster,
@@ -98,7 +98,7 @@ impl Objects {
             "Service" | "EndpointSlice" | "Endpoints" => self.services.add(kind, meta, &mut document),
             "Node" => {
                 let labels = strings(&mut meta.fields, "labels", |key| NODE_LABELS.contains(&key));
-                self.node_labels.insert(meta.name.value, Arc::new(labels));
+                self.nodes.insert(meta.name.value, Arc::new(labels));
             }
             "ConfigMap" => self.cluster.cloud_provider = cloud_provider(&mut document),
             "ReplicaSet" | "Job" => {
@@ -127,10 +127,10 @@ impl Objects {
 
     /// Facts about the cluster and its pods, and the state of all objects.
     pub(crate) fn compile(self) -> (ClusterFacts, Vec<ClusterObject>) {
-        let Self { pods, scrapable_pods, services, node_labels, owners, cluster, states, .. } = self;
-        let pods = pods.into_iter().map(|pod| pod.compile(&node_labels, &owners)).collect();
+        let Self { pods, scrapable_pods, services, nodes, owners, cluster, states, .. } = self;
+        let pods = pods.into_iter().map(|pod| pod.compile(&owners)).collect();
         let scrapables = Scrapables { pods: scrapable_pods, services: services.compile() };
-        (ClusterFacts { cluster, pods, scrapables }, states.compile())
+        (ClusterFacts { cluster, nodes, pods, scrapables }, states.compile())
     }
 }
 

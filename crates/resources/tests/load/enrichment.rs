@@ -72,19 +72,20 @@ const OBJECTS: &str = include_str!("../cluster.yaml");
 
 #[test]
 fn objects_of_a_cluster_are_known_beside_the_plan() {
-    let ClusterFacts { cluster, pods, .. } = loaded(&with_pipeline(OBJECTS)).cluster;
+    let ClusterFacts { cluster, nodes, pods, .. } = loaded(&with_pipeline(OBJECTS)).cluster;
     let expected = Cluster {
         uid: Some("5f2a8c0e-7d1b-4f3a-9a6e-1c2d3e4f5a6b".to_owned()),
         cloud_provider: Some("sap".to_owned()),
     };
     assert_eq!(cluster, expected);
 
-    let node_labels = Arc::new(map(&[
+    let of_node = map(&[
         ("kubernetes.io/arch", "amd64"),
         ("node.kubernetes.io/instance-type", "m5.large"),
         ("topology.kubernetes.io/region", "eu-central-1"),
         ("topology.kubernetes.io/zone", "eu-central-1a"),
-    ]));
+    ]);
+    assert_eq!(nodes, BTreeMap::from([("node-1".to_owned(), Arc::new(of_node))]));
     let cart = Pod {
         name: "cart-7d9c5b6f4-x2x8p".to_owned(),
         namespace: "shop".to_owned(),
@@ -95,7 +96,6 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
         other_annotations: BTreeMap::from([("kubernetes.io/psp".to_owned(), Secret::new("privileged"))]),
         multiline: None,
         node: Some("node-1".to_owned()),
-        node_labels: Arc::clone(&node_labels),
         workloads: vec![workload(WorkloadKind::Deployment, "cart")],
         containers: [("cart", "registry.example.com/cart:1.4.2"), ("proxy", "proxy:2"), ("init", "busybox")]
             .map(|(name, image)| (name.to_owned(), image.to_owned()))
@@ -138,7 +138,8 @@ fn the_example_for_pods() {
     assert_eq!(cluster.cluster.cloud_provider.as_deref(), Some("aws"));
     let pod = &cluster.pods[0];
     assert_eq!(pod.workloads, [workload(WorkloadKind::Deployment, "cart")]);
-    assert_eq!((pod.node_labels.len(), pod.labels.len(), pod.annotations.len()), (4, 2, 1));
+    let of_node = &cluster.nodes[pod.node.as_deref().unwrap()];
+    assert_eq!((of_node.len(), pod.labels.len(), pod.annotations.len()), (4, 2, 1));
 }
 
 /// They are in every log record of a pipeline that wants them.

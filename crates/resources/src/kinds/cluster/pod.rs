@@ -1,4 +1,4 @@
-//! `Pod`: what is read of it, and how it is joined with its node and its owners.
+//! `Pod`: what is read of it, and how it is joined with its owners.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -65,15 +65,8 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> (Pod, S
 }
 
 impl Pod {
-    pub(super) fn compile(
-        self,
-        node_labels: &HashMap<String, Arc<BTreeMap<String, String>>>,
-        owners: &HashMap<Key, Workload>,
-    ) -> Arc<weir_plan::Pod> {
+    pub(super) fn compile(self, owners: &HashMap<Key, Workload>) -> Arc<weir_plan::Pod> {
         let Self(mut pod) = self;
-        if let Some(labels) = pod.node.as_ref().and_then(|node| node_labels.get(node)) {
-            pod.node_labels = Arc::clone(labels);
-        }
         let behind = |kind: &str, workload: &Workload| {
             owners.get(&(kind.to_owned(), pod.namespace.clone(), workload.name.clone())).cloned()
         };

@@ -1,0 +1,335 @@
+//! What is known around a node: its pods, and what others say of them.
+//!
+//! There may be very many pods, so each is read when it changes, and what it says is kept instead of its text. Of all others
+//! there are few; they are read together when one of them changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use weir_plan::{Pod, ScrapablePod};
+use weir_resources::{Diagnostic, Observed};
+
+use super::objects::{Key, Objects, list, observe};
+use crate::operator::object::text;
+
+const POD: &str = "Pod";
+
+/// Objects around a node, and what they say.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    pods: BTreeMap<Key, SeenPod>,
+    /// Whoever makes pods cannot make two texts with one hash.
+    hasher: RandomState,
+    others: Objects,
+    /// How often any of them changed, and how often they had when they were read last.
+    changes: (u64, u64),
+    /// What they said then.
+    others_say: Observed,
+}
+
+/// A pod as it was seen last.
+#[derive(Debug)]
+struct SeenPod {
+    hash: u64,
+    /// Until it is read.
+    text: Option<Box<str>>,
+    /// As it is, or was before it changed.
+    says: PodSays,
+}
+
+/// What a pod says.
+#[derive(Debug, Default)]
+struct PodSays {
+    /// `None` before it was read, and where nobody understands it.
+    pod: Option<Arc<Pod>>,
+    scrapable: Option<ScrapablePod>,
+    findings: Vec<Diagnostic>,
+}
+
+/// Texts to read. That takes a while where there are many.
+pub(super) struct Unread {
+    pods: Vec<(Key, u64, Box<str>)>,
+    /// All others together, if one is another than before, and how often any had changed.
+    others: Option<(u64, String)>,
+}
+
+/// What they say.
+pub(super) struct JustRead {
+    pods: Vec<(Key, u64, PodSays)>,
+    others: Option<(u64, Observed)>,
+}
+
+impl Local {
+    /// Whether it is another than before.
+    pub(super) fn put(&mut self, key: Key, text: Box<str>) -> bool {
+        if key.0 != POD {
+            let differs = self.others.put(key, text);
+            return self.others_changed(differs);
+        }
+        let hash = self.hasher.hash_one(&text);
+        let known = self.pods.get_mut(&key);
+        if known.as_ref().is_some_and(|known| known.hash == hash) {
+            return false;
+        }
+        let text = Some(text);
+        match known {
+            Some(known) => (known.hash, known.text) = (hash, text),
+            None => drop(self.pods.insert(key, SeenPod { hash, text, says: PodSays::default() })),
+        }
+        true
+    }
+
+    /// Whether it was there.
+    pub(super) fn remove(&mut self, key: &Key) -> bool {
+        if key.0 == POD {
+            return self.pods.remove(key).is_some();
+        }
+        let was_there = self.others.remove(key);
+        self.others_changed(was_there)
+    }
+
+    /// All there are of a kind. Whether anything is another than before.
+    pub(super) fn replace_all(&mut self, kind: &'static str, documents: Vec<(Key, Box<str>)>) -> bool {
+        if kind != POD {
+            let differs = self.others.replace_all(kind, documents);
+            return self.others_changed(differs);
+        }
+        let keys: BTreeSet<&Key> = documents.iter().map(|(key, _)| key).collect();
+        let before = self.pods.len();
+        self.pods.retain(|known, _| keys.contains(known));
+        let left = self.pods.len() < before;
+        documents.into_iter().fold(left, |differs, (key, text)| self.put(key, text) | differs)
+    }
+
+    /// Nothing of this kind is known any more. Whether there was any.
+    pub(super) fn forget(&mut self, kind: &'static str) -> bool {
+        self.replace_all(kind, Vec::new())
+    }
+
+    /// How many there are of a kind.
+    pub(super) fn count(&self, kind: &str) -> usize {
+        if kind == POD { self.pods.len() } else { self.others.count(kind) }
+    }
+
+    /// What was not read as it is now.
+    pub(super) fn unread(&self) -> Unread {
+        let unread = |(key, pod): (&Key, &SeenPod)| Some((key.clone(), pod.hash, pod.text.clone()?));
+        let (now, read) = self.changes;
+        Unread {
+            pods: self.pods.iter().filter_map(unread).collect(),
+            others: (now != read).then(|| (now, self.others.text())),
+        }
+    }
+
+    /// From now on that is known, as far as nothing changed meanwhile.
+    pub(super) fn know(&mut self, read: JustRead) {
+        for (key, hash, says) in read.pods {
+            if let Some(known) = self.pods.get_mut(&key) {
+                known.says = says;
+                // It may be another by now, which is read the next time.
+                if known.hash == hash {
+                    known.text = None;
+                }
+            }
+        }
+        if let Some((changes, say)) = read.others {
+            (self.changes.1, self.others_say) = (changes, say);
+        }
+    }
+
+    /// All that is known, with what may be scraped of pods if somebody wants that.
+    pub(super) fn observed(&self, scrapes: bool) -> Observed {
+        let mut all = self.others_say.clone();
+        let say = || self.pods.values().map(|pod| &pod.says);
+        all.facts.pods = say().filter_map(|says| says.pod.clone()).collect();
+        if scrapes {
+            all.facts.scrapables.pods = say().filter_map(|says| says.scrapable.clone()).collect();
+        }
+        all.findings.extend(say().flat_map(|says| &says.findings).cloned());
+        all
+    }
+
+    fn others_changed(&mut self, differs: bool) -> bool {
+        self.changes.0 += u64::from(differs);
+        differs
+    }
+}
+
+impl Unread {
+    pub(super) fn read(self) -> JustRead {
+        JustRead {
+            pods: self.pods.into_iter().map(|(key, hash, text)| (key, hash, PodSays::of(&text))).collect(),
+            others: self.others.map(|(changes, text)| (changes, observe(text))),
+        }
+    }
+}
+
+impl PodSays {
+    fn of(pod: &str) -> Self {
+        let owners: Vec<String> = owners_of(pod).iter().map(Value::to_string).collect();
+        let observed = observe(list([pod].into_iter().chain(owners.iter().map(String::as_str))));
+        let (pods, scrapables) = (observed.facts.pods, observed.facts.scrapables.pods);
+        Self { pod: pods.into_iter().next(), scrapable: scrapables.into_iter().next(), findings: observed.findings }
+    }
+}
+
+/// What stands behind the owners of a pod. It is in their names, so nobody has to watch them: there may be ten for each pod.
+fn owners_of(pod: &str) -> Vec<Value> {
+    let Ok(pod) = serde_json::from_str::<Value>(pod) else { return Vec::new() };
+    let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let owners = owners.filter_map(|owner| {
+        let name = owner.get("name")?.as_str()?;
+        let (api_version, kind, behind) = match owner.get("kind")?.as_str()? {
+            "ReplicaSet" => ("apps/v1", "ReplicaSet", ("Deployment", deployment(name, hash?)?)),
+            "Job" => ("batch/v1", "Job", ("CronJob", cron_job(name)?)),
+            _ => return None,
+        };
+        let namespace = text(&pod, "/metadata/namespace").unwrap_or_default();
+        Some(json!({
+            "apiVersion": api_version,
+            "kind": kind,
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "ownerReferences": [{ "kind": behind.0, "name": behind.1 }],
+            },
+        }))
+    });
+    owners.collect()
+}
+
+/// A Deployment names its ReplicaSets after itself and the hash of their template, which is on each pod.
+fn deployment<'a>(replica_set: &'a str, hash: &str) -> Option<&'a str> {
+    replica_set.strip_suffix(hash)?.strip_suffix('-').filter(|name| !name.is_empty())
+}
+
+/// A CronJob names its Jobs after itself and the minute, which has eight digits since 1989.
+fn cron_job(job: &str) -> Option<&str> {
+    let (name, minute) = job.rsplit_once('-')?;
+    let is_minute = minute.len() >= 8 && minute.bytes().all(|byte| byte.is_ascii_digit());
+    (is_minute && !name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_plan::{Workload, WorkloadKind};
+
+    use super::super::objects::key;
+    use super::*;
+
+    fn pod(name: &str, owner: (&str, &str), hash: Option<&str>) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": format!("uid-of-{name}"),
+                "labels": hash.map(|hash| json!({"pod-template-hash": hash})).unwrap_or(json!({})),
+                "ownerReferences": [{"kind": owner.0, "name": owner.1}],
+            },
+            "spec": {"nodeName": "n1", "containers": [{"name": "a", "image": "b"}]},
+            "status": {"podIPs": [{"ip": "10.0.0.1"}], "phase": "Running"},
+        })
+    }
+
+    impl Local {
+        fn set(&mut self, document: &Value) -> bool {
+            let kind = if document["kind"] == "Pod" { "Pod" } else { "Node" };
+            self.put(key(kind, document), document.to_string().into())
+        }
+
+        fn replace(&mut self, pods: &[Value]) -> bool {
+            self.replace_all("Pod", pods.iter().map(|pod| (key("Pod", pod), pod.to_string().into())).collect())
+        }
+
+        fn read(&mut self) -> Observed {
+            let read = self.unread().read();
+            self.know(read);
+            self.observed(true)
+        }
+    }
+
+    #[test]
+    fn the_workload_behind_a_pod_is_in_names() {
+        let mut local = Local::default();
+        assert!(local.replace(&[
+            pod("a", ("ReplicaSet", "cart-7d4b"), Some("7d4b")),
+            pod("b", ("ReplicaSet", "of-nobody"), None),
+            pod("c", ("Job", "nightly-29012345"), None),
+            pod("d", ("Job", "migration-2"), None),
+        ]));
+        let workload = |kind, name: &str| Workload { kind, name: name.to_owned() };
+        let Observed { facts, findings, .. } = local.read();
+        assert_eq!(findings, []);
+        assert_eq!(
+            facts.pods.iter().map(|pod| pod.workloads.clone()).collect::<Vec<_>>(),
+            [
+                vec![workload(WorkloadKind::Deployment, "cart")],
+                vec![workload(WorkloadKind::ReplicaSet, "of-nobody")],
+                vec![workload(WorkloadKind::Job, "nightly-29012345"), workload(WorkloadKind::CronJob, "nightly")],
+                vec![workload(WorkloadKind::Job, "migration-2")],
+            ]
+        );
+        assert_eq!(facts.scrapables.pods.len(), 4);
+        assert_eq!(local.observed(false).facts.scrapables.pods, []);
+    }
+
+    /// However many pods there are, one that changes is read alone, and what others say is not read again.
+    #[test]
+    fn only_what_changed_is_read() {
+        let mut local = Local::default();
+        let zone = |zone: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Node", "status": {},
+                "metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": zone}},
+            })
+        };
+        assert!(local.set(&zone("z1")));
+        let pods: Vec<_> = (0..100).map(|number| pod(&format!("p{number}"), ("DaemonSet", "d"), None)).collect();
+        assert!(local.replace(&pods));
+        let first = local.read();
+        assert_eq!((first.facts.pods.len(), first.facts.nodes["n1"].len()), (100, 1));
+        assert!(!local.replace(&pods));
+        assert!(local.set(&pod("p7", ("DaemonSet", "another"), None)));
+        let unread = local.unread();
+        assert_eq!((unread.pods.len(), unread.others.is_some()), (1, false));
+        let changed = local.read();
+        let same = first.facts.pods.iter().zip(&changed.facts.pods).filter(|(before, now)| Arc::ptr_eq(before, now));
+        assert_eq!(same.count(), 99);
+        assert!(local.set(&zone("z2")));
+        let unread = local.unread();
+        assert_eq!((unread.pods.len(), unread.others.is_some()), (0, true));
+        assert_eq!(local.read().facts.nodes["n1"]["topology.kubernetes.io/zone"], "z2");
+    }
+
+    /// What changes while it is read is read again, and what is gone does not come back.
+    #[test]
+    fn what_was_read_is_not_what_came_meanwhile() {
+        let mut local = Local::default();
+        local.replace(&[pod("a", ("DaemonSet", "d"), None), pod("b", ("DaemonSet", "d"), None)]);
+        let read = local.unread().read();
+        assert!(local.set(&pod("a", ("DaemonSet", "later"), None)));
+        assert!(local.remove(&key("Pod", &pod("b", ("DaemonSet", "d"), None))));
+        local.know(read);
+        let owners = |observed: Observed| -> Vec<String> {
+            observed.facts.pods.iter().map(|pod| pod.workloads[0].name.clone()).collect()
+        };
+        assert_eq!(owners(local.observed(false)), ["d"], "as it was");
+        assert_eq!(owners(local.read()), ["later"]);
+        assert_eq!(local.unread().pods.len(), 0);
+        assert!(local.forget("Pod") && !local.forget("Pod"));
+        assert_eq!(local.read(), Observed::default());
+    }
+
+    /// An object that nobody understands keeps no other from being known.
+    #[test]
+    fn what_is_wrong_is_told_and_the_rest_counts() {
+        let mut local = Local::default();
+        let (mut wrong, right) = (pod("a", ("DaemonSet", "d"), None), pod("b", ("DaemonSet", "d"), None));
+        wrong["status"]["podIPs"] = json!([{"ip": "nowhere"}]);
+        local.replace(&[wrong, right]);
+        let observed = local.read();
+        assert_eq!((observed.facts.pods.len(), observed.findings.len()), (2, 1));
+    }
+}
