@@ -8,7 +8,7 @@ use hashlink::LinkedHashMap;
 use hashlink::linked_hash_map::Entry;
 
 use crate::Limits;
-use crate::counts::{Counts, Forgotten};
+use crate::counts::{Counts, Dropped, Forgotten};
 use crate::identity::{BuildIdHasher, SeriesId};
 use crate::reliance::Conversions;
 use crate::undo::{Advance, Step, Undone};
@@ -150,43 +150,32 @@ impl SeriesTable {
         // A series that is known to be new counted nothing at its start: its first point is a delta like any other.
         let is_new = point.start >= self.known_from && point.start != 0 && point.start < time;
         let series = match self.series.entry(id) {
-            Entry::Occupied(mut entry) => match time.cmp(&entry.get().time) {
-                Ordering::Greater => {
+            Entry::Occupied(mut entry) => {
+                let order = time.cmp(&entry.get().time);
+                // An earlier point is not a sight of the series: one whose clock was set back begins anew when it has
+                // become stale.
+                if order.is_ge() {
                     entry.to_back();
-                    entry.into_mut()
+                    entry.get_mut().seen = now;
                 }
-                Ordering::Equal => {
-                    entry.to_back();
-                    let series = entry.get_mut();
-                    series.seen = now;
-                    counts.dropped.duplicate += 1;
-                    if self.conversions.is_open(series.conversion) {
-                        traces.relies_until = traces.relies_until.max(series.conversion);
-                    }
+                if order.is_le() {
+                    let relies = leave_out(order, entry.get(), &self.conversions, &mut counts.dropped);
+                    traces.relies_until = traces.relies_until.max(relies);
                     return None;
                 }
-                // Not a sight of the series: one whose clock was set back begins anew when it has become stale.
-                Ordering::Less => {
-                    counts.dropped.out_of_order += 1;
-                    // Nobody knows which one included it.
-                    if self.conversions.any_open(entry.get().conversion) {
-                        traces.relies_until = traces.relies_until.max(entry.get().conversion);
-                    }
-                    return None;
-                }
-            },
-            Entry::Vacant(entry) if is_new => {
-                self.bytes += SERIES_BYTES;
-                self.spare_series.take();
-                entry.insert(Series { time: point.start, value: Value::Zero, seen: now, conversion: 0 })
+                entry.into_mut()
             }
             Entry::Vacant(entry) => {
-                counts.dropped.first += 1;
-                self.bytes += SERIES_BYTES + heap;
+                self.bytes += SERIES_BYTES;
                 self.spare_series.take();
-                traces.steps.push(Step::Advanced(Advance { id, time, previous: None, delta: Value::Zero }));
-                entry.insert(Series { time, value: point.value, seen: now, conversion });
-                return None;
+                if !is_new {
+                    self.bytes += heap;
+                    counts.dropped.first += 1;
+                    traces.steps.push(Step::Advanced(Advance { id, time, previous: None, delta: Value::Zero }));
+                    entry.insert(Series { time, value: point.value, seen: now, conversion });
+                    return None;
+                }
+                entry.insert(Series { time: point.start, value: Value::Zero, seen: now, conversion: 0 })
             }
         };
         let change = point.value.since(&series.value);
@@ -321,4 +310,18 @@ impl SeriesTable {
         let count = if self.owe(id, delta) { &mut undone.owed } else { &mut undone.lost };
         *count += 1;
     }
+}
+
+/// Counts a point as dropped that is no later than the last one of its series (DELTA-5). Returns the conversion up to which
+/// one may still be undone that included the point; 0 if there is none.
+fn leave_out(order: Ordering, last: &Series, conversions: &Conversions, dropped: &mut Dropped) -> u64 {
+    let may_be_undone = if order.is_eq() {
+        dropped.duplicate += 1;
+        conversions.is_open(last.conversion)
+    } else {
+        dropped.out_of_order += 1;
+        // Nobody knows which one included it.
+        conversions.any_open(last.conversion)
+    };
+    if may_be_undone { last.conversion } else { 0 }
 }
