@@ -390,10 +390,37 @@ impl Decision {
         (telemetry, layout, overrides): (&TelemetryOfNodes, &Layout, &Overrides),
         now: SystemTime,
     ) {
+        let mut bad = self.decide_on_pipelines(picture, options, decided, layout, now);
+        let (Some(object), false) = (picture.telemetry.as_deref(), overrides.telemetry_paused) else { return };
+        // Those that were not decided on, or are being deleted, still are there, and keep the Telemetry.
+        for id in picture.pipelines.keys() {
+            bad.entry(id).or_default();
+        }
+        let undecided = decided.iter().filter(|decided| decided.verdict.is_none());
+        let components = Components {
+            pipelines: &bad,
+            undecided: &undecided.map(|decided| decided.id.signal).collect(),
+            is_being_deleted: is_being_deleted(object),
+            problem: telemetry.problem.as_ref(),
+        };
+        let is_patient = deleted_for(object, now).is_none_or(|since| since < PATIENCE_WITH_PODS);
+        let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && is_patient;
+        self.decide_on_telemetry(options, object, (&components, has_pods), now);
+    }
+
+    /// What the statuses of pipelines say. Returns each of these with its conditions that are bad.
+    fn decide_on_pipelines<'a>(
+        &mut self,
+        picture: &Picture,
+        options: &Options,
+        decided: &[Decided<'a>],
+        layout: &Layout,
+        now: SystemTime,
+    ) -> BTreeMap<&'a PipelineId, Vec<Condition>> {
         let health: BTreeMap<_, _> =
             Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture, now))).collect();
         let is_written = !picture.refused.contains_key(&configuration::key(&options.namespace));
-        let mut said = BTreeMap::new();
+        let mut bad = BTreeMap::new();
         for decided in decided {
             let Decided { id, object, needs, verdict: Some(verdict), runs, .. } = decided else { continue };
             let agent = if id.signal == Signal::Logs { layout.log_agent } else { layout.metric_agent };
@@ -422,24 +449,9 @@ impl Decision {
             // Of a thousand pipelines that are well nothing has to be kept.
             conditions.retain(telemetry::is_bad);
             conditions.shrink_to_fit();
-            said.insert(*id, conditions);
+            bad.insert(*id, conditions);
         }
-        if let (Some(object), false) = (picture.telemetry.as_deref(), overrides.telemetry_paused) {
-            // Those that were not decided on, or are being deleted, still are there, and keep the Telemetry.
-            for id in picture.pipelines.keys() {
-                said.entry(id).or_default();
-            }
-            let undecided = decided.iter().filter(|decided| decided.verdict.is_none());
-            let components = Components {
-                pipelines: &said,
-                undecided: &undecided.map(|decided| decided.id.signal).collect(),
-                is_being_deleted: is_being_deleted(object),
-                problem: telemetry.problem.as_ref(),
-            };
-            let is_patient = deleted_for(object, now).is_none_or(|since| since < PATIENCE_WITH_PODS);
-            let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && is_patient;
-            self.decide_on_telemetry(options, object, (&components, has_pods), now);
-        }
+        bad
     }
 
     fn decide_on_telemetry(
