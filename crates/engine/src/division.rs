@@ -142,15 +142,7 @@ impl Division {
         };
         let has_tls = settings.admin.security.tls.is_some();
         let admin_connections = if has_tls { ADMIN_TLS_CONNECTIONS * TLS_CONNECTION_BYTES } else { 0 };
-        let pieces = match settings.journal {
-            Some(_) => (settings.memory / OF_MEMORY_FOR_PIECES / PIECE_BYTES / pipelines).clamp(1, MAX_PIECES),
-            // Each is paid for beside its bytes when it arrives.
-            None => 0,
-        };
-        let halves = match settings.journal {
-            Some(_) => 0,
-            None => (settings.memory / OF_MEMORY_FOR_PIECES / pipelines).max(LEAST_FOR_HALVES),
-        };
+        let (pieces, halves) = pieces_and_halves(settings, pipelines);
         let samples = (settings.memory / OF_MEMORY_FOR_SAMPLES / pipelines).min(MAX_SAMPLES_BYTES);
         let recent = (settings.memory / OF_MEMORY_FOR_RECENT / pipelines).min(MAX_RECENT_BYTES);
         let backend_connections =
@@ -325,6 +317,16 @@ impl Division {
     /// How much of the payloads may be taken by pages of administration that the part for pages has no room for.
     pub(crate) fn large_pages(&self) -> usize {
         self.payloads / 8
+    }
+}
+
+/// How many pieces of one pipeline may be in the journal alone, and the bytes for those that are taken apart without one.
+fn pieces_and_halves(settings: &Settings, pipelines: usize) -> (usize, usize) {
+    let bytes = settings.memory / OF_MEMORY_FOR_PIECES / pipelines;
+    match settings.journal {
+        Some(_) => ((bytes / PIECE_BYTES).clamp(1, MAX_PIECES), 0),
+        // Each is paid for beside its bytes when it arrives.
+        None => (0, bytes.max(LEAST_FOR_HALVES)),
     }
 }
 

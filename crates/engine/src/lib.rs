@@ -215,19 +215,11 @@ impl Engine {
     ) -> Result<Self, StartError> {
         let Entrance { gate, admin_gate, sockets } = entrance;
         let addresses = sockets.addresses();
-        let Started { division, budget, clock, accounts, intake, pipelines, reloads, writer } =
-            Started::new(plan, pods, settings)?;
+        let started = Started::new(plan, pods, settings)?;
         let receivers = Arc::new(ReceiverStats::default());
-        let (pages, streams) = (Budget::new(division.pages), Budget::new(division.streams));
-        let view = View::new(Owners {
-            intake: Arc::clone(&intake),
-            accounts: Arc::clone(&accounts),
-            receivers: Arc::clone(&receivers),
-            reloads: Arc::clone(&reloads),
-            budgets: pipelines.budgets([(STREAMS, streams.clone()), (PAGES, pages.clone())]),
-            clock,
-            funds: Funds([pages.clone(), budget.clone()]),
-        });
+        let (pages, streams) = (Budget::new(started.division.pages), Budget::new(started.division.streams));
+        let view = started.view(&receivers, &streams, &pages);
+        let Started { division, budget, clock, accounts, intake, pipelines, reloads, writer } = started;
         let large = budget.within(division.large_pages());
         let funds = DeskFunds { open: Funds([pages.clone(), budget.clone()]), admin: Funds([pages, large]) };
         let desks = desks(&pipelines.settings, &admin_gate, &view, funds);
@@ -529,6 +521,19 @@ impl Started {
         let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
         report(&faults);
         Ok(Self { division, budget, clock, accounts, intake, pipelines, reloads, writer })
+    }
+
+    /// What whoever looks at the engine sees. `streams` and `pages` are parts of the memory; pages pay for snapshots first.
+    fn view(&self, receivers: &Arc<ReceiverStats>, streams: &Budget, pages: &Budget) -> View {
+        View::new(Owners {
+            intake: Arc::clone(&self.intake),
+            accounts: Arc::clone(&self.accounts),
+            receivers: Arc::clone(receivers),
+            reloads: Arc::clone(&self.reloads),
+            budgets: self.pipelines.budgets([(STREAMS, streams.clone()), (PAGES, pages.clone())]),
+            clock: self.clock,
+            funds: Funds([pages.clone(), self.budget.clone()]),
+        })
     }
 }
 
