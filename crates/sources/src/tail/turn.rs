@@ -144,6 +144,25 @@ fn words(obstacle: Obstacle) -> &'static str {
     }
 }
 
+/// How the turn ends if a request of this length was not secured.
+fn unless_secured(container: &Container, length: usize, verdict: Verdict) -> Option<End> {
+    let end = match verdict {
+        Verdict::Secured => return None,
+        // The pipelines change: it is read again for those there will be.
+        Verdict::NotServed => End::Again(REST),
+        Verdict::Refused(obstacle, after) => {
+            container.waits_for(Wait::Refused(words(obstacle)));
+            End::Again(after)
+        }
+        Verdict::NoMemory => {
+            container.waits_for(Wait::Memory);
+            End::Again(PAUSE)
+        }
+        Verdict::TooLarge(cause) => smaller(container, length, &cause),
+    };
+    Some(end)
+}
+
 /// Offers what was read. The position moves only when all of it is safe.
 async fn offer(
     shared: &Shared,
@@ -163,24 +182,19 @@ async fn offer(
             Ok(request) => request,
             Err(error) => {
                 if shared.may_say("bug", length as u64) {
-                    tracing::error!(container = %container.name, bytes = length, %error, "made a request that is not valid: this is a bug in weir, please report it; it is read again");
+                    tracing::error!(
+                        container = %container.name,
+                        bytes = length,
+                        %error,
+                        "made a request that is not valid: this is a bug in weir, please report it; it is read again"
+                    );
                 }
                 return End::Again(PAUSE);
             }
         };
-        match shared.inlet.offer(request).await {
-            Verdict::Secured => {}
-            // The pipelines change: it is read again for those there will be.
-            Verdict::NotServed => return End::Again(REST),
-            Verdict::Refused(obstacle, after) => {
-                container.waits_for(Wait::Refused(words(obstacle)));
-                return End::Again(after);
-            }
-            Verdict::NoMemory => {
-                container.waits_for(Wait::Memory);
-                return End::Again(PAUSE);
-            }
-            Verdict::TooLarge(cause) => return smaller(container, length, &cause),
+        let verdict = shared.inlet.offer(request).await;
+        if let Some(end) = unless_secured(container, length, verdict) {
+            return end;
         }
     }
     if shared.wants(&container.name) != wants {
