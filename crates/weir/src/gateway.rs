@@ -91,6 +91,19 @@ async fn unless<T>(ends: impl Future<Output = ()>, work: impl Future<Output = T>
     }
 }
 
+/// The sources of this process, which do nothing as yet.
+fn agents(
+    args: &Arc<ProcessArgs>,
+    boards: &Boards,
+    host: &impl Host,
+) -> anyhow::Result<(LogAgent, MetricAgent, RuntimeMetrics)> {
+    let mut log_agent = LogAgent::new(Arc::clone(args), boards.containers.clone())?;
+    log_agent.read_own(host.reads_own());
+    let metric_agent = MetricAgent::new(Arc::clone(args), boards.targets.clone());
+    let runtime_metrics = RuntimeMetrics::new(Arc::clone(args), boards.targets.clone(), host.speaks());
+    Ok((log_agent, metric_agent, runtime_metrics))
+}
+
 /// Agents may end for so long after the drain timeout, when nobody takes anything from them any more.
 const LAST_READS: Duration = Duration::from_secs(2);
 
@@ -137,10 +150,7 @@ impl<H: Host> Gateway<H> {
         let mut settings = settings::of(&args, &plan)?;
         let boards = Boards::within(settings.memory);
         boards.show(&mut settings, host.pages(&boards.verdicts));
-        let mut log_agent = LogAgent::new(Arc::clone(&args), boards.containers.clone())?;
-        log_agent.read_own(host.reads_own());
-        let mut metric_agent = MetricAgent::new(Arc::clone(&args), boards.targets.clone());
-        let mut runtime_metrics = RuntimeMetrics::new(Arc::clone(&args), boards.targets.clone(), host.speaks());
+        let (mut log_agent, mut metric_agent, mut runtime_metrics) = agents(&args, &boards, &host)?;
         limits::raise_file_limit();
         let entrance = Entrance::open(&settings).await?;
         let probes = entrance.answer_probes("starting").context("cannot answer probes")?;
