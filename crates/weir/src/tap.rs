@@ -40,6 +40,8 @@ nothing when there is none.";
 
 /// How often it is asked for more.
 const EVERY: Duration = Duration::from_millis(500);
+/// What helps when the limits of a tap are reached.
+const ADVICE: &str = "look for less with --text or --where, or raise --rate, which is 200 at most";
 /// The process ends taps by then.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
@@ -143,7 +145,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
         Ok(true)
     }))?;
     if args.format == Format::Text {
-        writeln!(io::stderr(), "{}", said(&pages, shown)).context("cannot write to standard error")?;
+        writeln!(io::stderr(), "{}", said(&pages, shown, ADVICE)).context("cannot write to standard error")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -240,14 +242,19 @@ async fn follow_all(
     }
 }
 
-/// How taps ended, in a sentence.
-pub(crate) fn said(pages: &[Value], shown: u64) -> String {
-    let [seen, left_out] = ["seen", "left_out"].map(|of| pages.iter().map(|page| number(&page[of])).sum::<u64>());
-    let more = match left_out {
+/// How taps ended, in a sentence. `advice`: what their user can do if their limits were reached.
+pub(crate) fn said(pages: &[Value], shown: u64, advice: &str) -> String {
+    let seen: u64 = pages.iter().map(|page| number(&page["seen"])).sum();
+    let more = match left_out(pages) {
         0 => String::new(),
-        left_out => format!("; {left_out} were not looked at, because the limits of the tap were reached (--rate)"),
+        left_out => format!("; {left_out} were not looked at, because the limits of the tap were reached: {advice}"),
     };
     format!("{seen} items passed, {shown} were shown{more}")
+}
+
+/// How many items the taps did not look at.
+pub(crate) fn left_out(pages: &[Value]) -> u64 {
+    pages.iter().map(|page| number(&page["left_out"])).sum()
 }
 
 /// An item in one line.

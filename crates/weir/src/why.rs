@@ -230,12 +230,21 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let mut found = Found::default();
     let pages = runtime.block_on(tap::follow(admin, &wishes, &mut |page| found.show(page)))?;
-    writeln!(io::stderr(), "{}", tap::said(&pages, found.number))?;
+    let advice = match pipeline.ends_with('*') {
+        true => "name one pipeline, or look for a text that fewer items have",
+        false => "look for a text that fewer items have",
+    };
+    writeln!(io::stderr(), "{}", tap::said(&pages, found.number, advice))?;
     found.say_what_is_open()?;
     if found.number + kept + lost == 0 {
-        let advice = "nothing with it passed a pipeline, or came in that no pipeline takes: its sender has not sent it, or not \
-                      here, or it is spelled in another way";
-        writeln!(io::stderr(), "{advice}")?;
+        let nothing = match tap::left_out(&pages) {
+            0 => {
+                "nothing with it passed a pipeline, or came in that no pipeline takes: its sender has not sent it, or not \
+                  here, or it is spelled in another way"
+            }
+            _ => "nothing with it is in what was looked at",
+        };
+        writeln!(io::stderr(), "{nothing}")?;
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

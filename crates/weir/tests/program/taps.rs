@@ -615,6 +615,26 @@ async fn the_same_is_told_in_a_terminal() {
     assert!(code == Some(1) && error.contains("nothing answers at 127.0.0.1:1"), "{error}");
 }
 
+/// Each command names what it has itself.
+#[tokio::test]
+async fn what_was_not_looked_at_is_said_with_advice() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let sends = async {
+        eventually("all taps are open", async || {
+            get(port, "/api/taps").await.1["taps"].as_array().is_some_and(|taps| taps.len() == 3)
+        })
+        .await;
+        send(&weir, 1, 150).await;
+    };
+    let (tap, why) = (["tap", "traces/shop", "-n", "1", "--rate", "1"], ["why", "--item", "GET /orders", "-d", "3s"]);
+    let ((), tap, why) = tokio::join!(sends, told(port, &tap), told(port, &why));
+    assert!(tap.2.contains("were not looked at") && tap.2.contains("raise --rate"), "{tap:?}");
+    assert!(why.2.contains("were not looked at") && why.2.contains("name one pipeline"), "{why:?}");
+    assert!(!why.2.contains("--rate"), "{why:?}");
+}
+
 /// An item that waits is told of again when its backend has it.
 #[tokio::test]
 async fn the_way_of_an_item_is_told_to_its_end() {
