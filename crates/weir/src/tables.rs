@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::termios::{Winsize, tcgetwinsize};
+
 /// Prints an empty line and rows in columns: the first to the left, the others to the right.
 pub(crate) fn table<const N: usize>(
     out: &mut impl Write,
@@ -30,8 +32,16 @@ pub(crate) fn legible(text: &str) -> String {
 
 /// How wide the terminal is that standard output is; `None` if it is none.
 pub(crate) fn columns_of_terminal() -> Option<usize> {
-    let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    size_of_terminal().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// How many lines it has; the same.
+pub(crate) fn rows_of_terminal() -> Option<usize> {
+    size_of_terminal().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0)
+}
+
+fn size_of_terminal() -> Option<Winsize> {
+    io::stdout().is_terminal().then(|| tcgetwinsize(io::stdout()).ok()).flatten()
 }
 
 /// The line, or as much of it as has room.

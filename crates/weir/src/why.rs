@@ -1,6 +1,10 @@
-//! `weir why`: where the items of a pipeline went, in sentences; the way of a single item; or what became of configurations.
+//! `weir why`: where the items of a pipeline went, in sentences; the way of a single item; the last hour; or which configuration
+//! is in use, what became of the last ones, and what differs between two.
 
 mod configuration;
+mod differences;
+mod hour;
+mod in_use;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,6 +27,7 @@ use crate::before_books;
 use crate::cli::Format;
 use crate::tables::{bytes, legible, time, whole_seconds};
 use crate::tap::{self, Line};
+use differences::Between;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,8 +35,12 @@ Examples:
   weir why traces/shop                       one of them
   weir why --item 4bf92f3577b34da6a3ce929d0e0e4736        the way of the spans of a trace that passes from now on
   weir why logs/all --item 'order 4711' -d 2m
+  weir why traces/shop --history             its last hour: what came, went, was lost and waited, and when that was worst
+  weir why traces/shop --in-use              what it takes, its rules, its backend and its settings
   weir why --configuration                   what became of the last configurations, the newest first
   weir why --configuration --format json | jq -r '.[] | select(.what == \"refused\") | .error'
+  weir why --differences                     what is not as it was before the last change
+  weir why traces/shop --differences=3       of one pipeline, since number 3 of the last configurations; =3..5 up to number 5
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
 what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what clients push
@@ -40,7 +49,14 @@ before.
 
 Of the last 50 configurations since its start, a process says when each came and by what: start, sighup, files_changed, daily,
 secret or saved; which pipelines it added, changed or removed; who changed these last, which is the newest manager of the fields
-of an object or the file that they are in; and why it was refused.";
+of an object or the file that they are in; and why it was refused.
+
+With --history, each line is of some time that ended at UNTIL, in UTC. IN/S and OUT/S are items a second that came in and were
+delivered, LOST all that were dropped or rejected in that time, and PENDING the most that were owed to the backend at once. There
+are as many lines as a terminal has room for, and twelve at most where there is none.
+
+With --in-use and --differences, credentials, certificates and paths of backends are not shown. A pipeline that was changed in
+nothing else has no differences.";
 
 /// Where samples of what was lost are, and how it was.
 const LOST: [(&str, &str); 2] =
@@ -61,18 +77,38 @@ pub(crate) struct WhyArgs {
     #[arg(short, long, default_value = "30s", value_parser = parse_positive_duration, value_name = "DURATION")]
     duration: Duration,
     /// Show what became of the last configurations instead: what brought each, and what it did or why it is not used
-    #[arg(long, conflicts_with_all = ["pipeline", "item", "duration"])]
+    #[arg(long, group = "topic", conflicts_with_all = ["pipeline", "item", "duration"])]
     configuration: bool,
-    /// How configurations are shown
-    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT", requires = "configuration")]
+    /// Show the last hour instead: items that came, were delivered or lost, and waited, step by step, and the worst of it
+    #[arg(long, group = "topic", conflicts_with_all = ["item", "duration"])]
+    history: bool,
+    /// Show the configuration in use instead: inputs, rules in their effective order, backend and settings
+    #[arg(long, group = "topic", conflicts_with_all = ["item", "duration"])]
+    in_use: bool,
+    /// Show what differs between two configurations instead, by their numbers in --configuration [default: between the one
+    /// before and the one in use]
+    #[arg(long, group = "topic", conflicts_with_all = ["item", "duration"], require_equals = true,
+        value_parser = differences::between, value_name = "FROM[..TO]")]
+    differences: Option<Option<Between>>,
+    /// How the last hour and configurations are shown
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT", requires = "topic")]
     format: Format,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
-    let admin = args.admin.admin()?;
+    let (admin, pipeline) = (args.admin.admin()?, args.pipeline.as_deref());
     if args.configuration {
         return configuration::show(&admin, args.format);
+    }
+    if args.history {
+        return hour::show(&admin, pipeline, args.format);
+    }
+    if args.in_use {
+        return in_use::show(&admin, pipeline, args.format);
+    }
+    if let Some(between) = args.differences {
+        return differences::show(&admin, between, pipeline, args.format);
     }
     match &args.item {
         Some(text) => find(args, &admin, text),
@@ -83,12 +119,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     let (page, health) = (admin.get("/api/now")?, admin.get("/health/pipelines")?);
     let configuration = admin.get("/api/configuration")?;
-    let all = page["pipelines"].as_array().context("/api/now shows no pipelines: is it the admin port of weir?")?;
-    let is_wanted = |pipeline: &&Value| args.pipeline.as_ref().is_none_or(|name| pipeline["pipeline"] == **name);
-    let wanted: Vec<_> = all.iter().filter(is_wanted).collect();
-    if wanted.is_empty() {
-        bail!(unknown(args.pipeline.as_deref(), all));
-    }
+    let wanted = wanted(args.pipeline.as_deref(), pipelines_of("/api/now", &page)?)?;
     let (mut out, lost_before) = (String::new(), before_books::words(&page));
     for pipeline in wanted {
         let of = |list: &Value| {
@@ -116,10 +147,27 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn unknown(name: Option<&str>, all: &[Value]) -> String {
-    let names: Vec<_> = all.iter().filter_map(|pipeline| pipeline["pipeline"].as_str()).collect();
+/// The pipelines that a page shows.
+fn pipelines_of<'a>(path: &str, page: &'a Value) -> anyhow::Result<&'a [Value]> {
+    let missing = || format!("{path} shows no pipelines: is it the admin port of weir?");
+    page["pipelines"].as_array().map(Vec::as_slice).with_context(missing)
+}
+
+/// The one of this name, or all.
+fn wanted<'a>(name: Option<&str>, all: &'a [Value]) -> anyhow::Result<Vec<&'a Value>> {
+    let wanted: Vec<_> = all.iter().filter(|of| name.is_none_or(|name| of["pipeline"] == *name)).collect();
+    if wanted.is_empty() {
+        bail!(unknown(name, all.iter().filter_map(|of| of["pipeline"].as_str())));
+    }
+    Ok(wanted)
+}
+
+fn unknown<'a>(name: Option<&str>, names: impl Iterator<Item = &'a str>) -> String {
     match name {
-        Some(name) => format!("there is no pipeline {name:?}; there are: {}", names.join(", ")),
+        Some(name) => {
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("there is no pipeline {name:?}; there are: {}", legible(&names))
+        }
         None => "there is no pipeline: nothing is taken from anybody".to_owned(),
     }
 }

@@ -13,17 +13,25 @@ use super::Format;
 use crate::admin::{Admin, number};
 use crate::tables::{legible, legible_json};
 
+/// Where the one in use is, and what became of others.
+pub(super) const PATH: &str = "/api/configuration";
+
 /// Shows them, the newest first.
 pub(super) fn show(admin: &Admin, format: Format) -> anyhow::Result<ExitCode> {
-    let page = admin.get("/api/configuration")?;
-    let missing = "/api/configuration shows no history: is it the admin port of weir?";
-    let history = page["history"].as_array().context(missing)?;
+    let page = admin.get(PATH)?;
+    let history = history(&page)?;
     let mut out = io::stdout().lock();
     printed(match format {
         Format::Text => text(&mut out, history),
         Format::Json => writeln!(out, "{}", legible_json(&page["history"].to_string())),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a process remembers of its configurations, the newest first.
+pub(super) fn history(page: &Value) -> anyhow::Result<&[Value]> {
+    let missing = || format!("{PATH} shows no history: is it the admin port of weir?");
+    page["history"].as_array().map(Vec::as_slice).with_context(missing)
 }
 
 fn text(out: &mut impl Write, history: &[Value]) -> io::Result<()> {
@@ -34,12 +42,17 @@ fn text(out: &mut impl Write, history: &[Value]) -> io::Result<()> {
     }
 }
 
-fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
+/// Which one it is, what became of it, and what brought it.
+pub(super) fn headline(of: &Value) -> String {
     let [at, what, brought_by] = ["at", "what", "by"].map(|field| legible(of[field].as_str().unwrap_or("-")));
-    writeln!(out, "{}: {what} at {at}, by {brought_by}{}", number(&of["number"]), version(of))?;
+    format!("{}: {what} at {at}, by {brought_by}{}", number(&of["number"]), version(of))
+}
+
+fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
+    writeln!(out, "{}", headline(of))?;
     let lists = ["added", "changed", "removed"].map(|field| (field, names(&of[field], &of["left_out"][field])));
     let mut differs = lists.iter().filter(|(_, names)| !names.is_empty()).peekable();
-    if what == "changed" && differs.peek().is_none() {
+    if of["what"] == "changed" && differs.peek().is_none() {
         writeln!(out, "  no pipeline differs")?;
     }
     differs.try_for_each(|(field, names)| writeln!(out, "  {field} {names}"))?;
@@ -58,15 +71,19 @@ fn names(of: &Value, left_out: &Value) -> String {
 fn changers(changed_by: &Value) -> BTreeMap<String, Vec<String>> {
     let mut changers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (pipeline, changer) in changed_by.as_object().into_iter().flatten() {
-        let [manager, operation, file, at] =
-            ["manager", "operation", "file", "at"].map(|field| legible(changer[field].as_str().unwrap_or("-")));
-        let who = match changer["file"].is_string() {
-            true => format!("in file {file} at {at}"),
-            false => format!("by {manager} ({operation}) at {at}"),
-        };
-        changers.entry(who).or_default().push(legible(pipeline));
+        changers.entry(who(changer)).or_default().push(legible(pipeline));
     }
     changers
+}
+
+/// Who changed a pipeline: the manager of its object, or the file that it is in.
+pub(super) fn who(changer: &Value) -> String {
+    let [manager, operation, file, at] =
+        ["manager", "operation", "file", "at"].map(|field| legible(changer[field].as_str().unwrap_or("-")));
+    match changer["file"].is_string() {
+        true => format!("in file {file} at {at}"),
+        false => format!("by {manager} ({operation}) at {at}"),
+    }
 }
 
 /// Which state of the operator's Secret it was, as far as that is known.

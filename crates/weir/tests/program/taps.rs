@@ -1,6 +1,7 @@
 //! What is seen of telemetry while it passes: taps, rules that are tried on it, who sends it; on the page and in a terminal.
 
 mod edges;
+mod explained;
 mod rehearsals;
 
 use std::net::SocketAddr;
