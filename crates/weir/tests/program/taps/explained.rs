@@ -79,7 +79,7 @@ async fn what_differs_between_two_configurations_is_told() {
     let newest = async || get(port, "/api/configuration").await.1["history"][0]["number"].clone();
     let changed = filtering(sink.grpc).replace("never", "ever");
     for (number, manifests) in
-        [(2, changed.clone()), (3, "kind: [".to_owned()), (4, changed + &manifest("other", sink.grpc))]
+        [(2u64, changed.clone()), (3, "kind: [".to_owned()), (4, changed + &manifest("other", sink.grpc))]
     {
         weir.edit(&manifests);
         eventually("it was looked at", async || newest().await == number).await;
