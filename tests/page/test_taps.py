@@ -153,6 +153,8 @@ def test_losses_lead_to_samples(page: Page, lab: Lab, binary: Path, pictures: Pa
     page.wait(lambda: send_log(scene.weir, MAY_BE_REFUSED) or page.see(row), "a loss")
     page.wait_text(row, "last ")
     assert "refused by the backend" in page.text(row)
+    now = f"{row} td:nth-child(5)"
+    page.wait(lambda: send_log(scene.weir, MAY_BE_REFUSED) or re.search("[1-9]", page.text(now)), "losses a second")
     page.button("#losses", "Copy as a sample for weir try")
     script = "navigator.clipboard.readText().then(arguments[0])"
     copied = page.wait(lambda: MAY_BE_REFUSED in (text := page.driver.execute_async_script(script)) and text, "a sample")

@@ -374,6 +374,7 @@ def test_what_was_lost_before_the_books_is_said(page: Page, lab: Lab, binary: Pa
     scene = Scene(lab, binary, *flags, sink=sink, documents=[document])
     page.open(scene.weir.admin, "losses")
     page.wait_text("#losses-before tr[data-key^='container_logs']", f"{len(half)} B")
+    page.wait(lambda: page.text("#losses-before tr[data-key^='container_logs'] td:nth-child(4)") == "0 B", "it grows no more")
     losses = page.text("#losses")
     assert "files were deleted before they were read" in losses
     assert "Nothing was lost" not in losses and "Nothing that came into the books was lost" in losses

@@ -1,7 +1,7 @@
 // What was lost, with samples; and what rules remove, which is no loss.
 
 import { ask, lostSamples } from "./ask.js";
-import { $, amount, button, bytes, clock, copy, day, duration, element, faint, short } from "./dom.js";
+import { $, amount, button, bytes, clock, copy, day, duration, element, faint, rate, short } from "./dom.js";
 import { entry } from "./items.js";
 import { lossKind, quantity, reasons, secondsSince, state, sum, unclaimedWords } from "./state.js";
 import { Table } from "./table.js";
@@ -258,6 +258,12 @@ const LOSSES = [
     kind: (row) => lossKind(row.pipeline, (loss) => loss.way === row.way && loss.reason === row.reason),
   },
   {
+    head: "Now, a second",
+    number: true,
+    of: (row) => row.items_per_second ?? -1,
+    cell: (row) => (row.items_per_second == null ? "" : rate(row.items_per_second)),
+  },
+  {
     head: "Since",
     number: true,
     of: (row) => row.first_at || "",
@@ -280,6 +286,12 @@ const LOSSES = [
   },
 ];
 
+// How fast it grows; `undefined` or `null` as long as nothing is known.
+function nowOf({ what, job, reason }) {
+  const isIt = (of) => of.what === what && of.job === job && of.reason === reason;
+  return state.lossesBefore.find(isIt)?.amount_per_second;
+}
+
 const BEFORE = [
   {
     head: "Of",
@@ -293,6 +305,16 @@ const BEFORE = [
     cell: (row) => [row.reason, element("div", { class: "faint" }, WHY_BEFORE[row.reason] || "")],
   },
   { head: "Amount", number: true, of: (row) => row.amount, cell: quantity },
+  {
+    head: "Now, a second",
+    number: true,
+    of: (row) => nowOf(row) ?? -1,
+    cell: (row) => {
+      const now = nowOf(row);
+      if (now == null) return "";
+      return row.unit === "bytes" ? bytes(now) : rate(now);
+    },
+  },
 ];
 
 const SAMPLES = [

@@ -10,8 +10,17 @@ export const LATELY_S = 300;
 const LONG_S = 60;
 
 // `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step`
-// seconds. `losses` has when each began and when it last grew.
-export const state = { now: null, health: new Map(), past: new Map(), losses: [], step: 1, ends: "" };
+// seconds. `losses` has when each began, when it last grew and how fast it grows now, `lossesBefore` how fast that grows
+// which is in no books.
+export const state = {
+  now: null,
+  health: new Map(),
+  past: new Map(),
+  losses: [],
+  lossesBefore: [],
+  step: 1,
+  ends: "",
+};
 
 export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
 export const lost = (books) => sum(books.dropped) + sum(books.rejected);
@@ -26,8 +35,8 @@ export const secondsUntil = (at) => (Date.parse(at) - Date.parse(state.now.at)) 
 export const secondsSince = (at) => Math.max(0, -secondsUntil(at));
 export const pastOf = (pipeline) => state.past.get(pipeline) || [];
 
-export function remember({ step_seconds: step, ends_at: ends, pipelines, losses }) {
-  state.losses = losses;
+export function remember({ step_seconds: step, ends_at: ends, pipelines, losses, before_books: before }) {
+  [state.losses, state.lossesBefore] = [losses, before];
   if (step !== state.step || ends < state.ends) state.past = new Map();
   const most = Math.floor(HOUR_S / step);
   for (const { pipeline, points } of pipelines) state.past.set(pipeline, pastOf(pipeline).concat(points).slice(-most));

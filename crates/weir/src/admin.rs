@@ -175,6 +175,9 @@ impl Admin {
     }
 }
 
+/// How fast losses grow: the history without its points.
+pub(crate) const LOSSES: &str = "/api/history?since=9999-01-01T00:00:00Z";
+
 /// A number on a page; 0 if there is none.
 pub(crate) fn number(of: &Value) -> u64 {
     of.as_u64().unwrap_or_default()

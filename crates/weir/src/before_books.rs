@@ -6,18 +6,18 @@ use serde_json::Value;
 use weir_engine::view::SourceFigures;
 
 use crate::admin::number;
-use crate::tables::{bytes, count};
+use crate::tables::{bytes, count, rate};
 
 /// What was lost for one reason, since the start.
 #[derive(Serialize)]
-struct Lost<'a> {
+pub(crate) struct Lost<'a> {
     /// Where it was collected.
-    what: &'static str,
+    pub(crate) what: &'static str,
     /// Of scrapes.
-    job: Option<&'a str>,
+    pub(crate) job: Option<&'a str>,
     /// As metrics call it.
-    reason: &'static str,
-    amount: u64,
+    pub(crate) reason: &'static str,
+    pub(crate) amount: u64,
     /// Of the amount: `bytes` or `data_points`.
     unit: &'static str,
 }
@@ -27,7 +27,8 @@ pub(crate) fn serialize<S: Serializer>(of: &&SourceFigures, to: S) -> Result<S::
     to.collect_seq(each(of).filter(|lost| lost.amount > 0))
 }
 
-fn each(of: &SourceFigures) -> impl Iterator<Item = Lost<'_>> {
+/// Every reason, with what was lost for it or nothing.
+pub(crate) fn each(of: &SourceFigures) -> impl Iterator<Item = Lost<'_>> {
     let logs = of.container_logs.iter().flat_map(|logs| logs.lost_bytes.iter().copied());
     let logs = logs.map(|(reason, amount)| Lost { what: "container_logs", job: None, reason, amount, unit: "bytes" });
     let points = |what, job, reason, amount| Lost { what, job, reason, amount, unit: "data_points" };
@@ -40,18 +41,27 @@ fn each(of: &SourceFigures) -> impl Iterator<Item = Lost<'_>> {
     logs.chain(scrapes).chain(runtime)
 }
 
-/// The same of the page `/api/now`, in a sentence; `None` if nothing was lost.
-pub(crate) fn words(page: &Value) -> Option<String> {
-    let all: Vec<_> = page["before_books"].as_array().into_iter().flatten().map(phrase).collect();
+/// The same of the page `/api/now`, in a sentence, and with `/api/history` how fast it grows; `None` if nothing was lost.
+pub(crate) fn words(page: &Value, past: &Value) -> Option<String> {
+    let list = |of: &Value| of["before_books"].as_array().cloned().unwrap_or_default();
+    let rates = list(past);
+    let rate_of = |lost: &Value| {
+        let is_same = |of: &&Value| ["what", "job", "reason"].iter().all(|field| of[*field] == lost[*field]);
+        rates.iter().find(is_same).and_then(|of| of["amount_per_second"].as_f64()).filter(|rate| *rate > 0.0)
+    };
+    let all: Vec<_> = list(page).iter().map(|lost| phrase(lost, rate_of(lost))).collect();
     (!all.is_empty()).then(|| format!("Lost before it came into any books: {}.", all.join("; ")))
 }
 
-fn phrase(lost: &Value) -> String {
+/// `now`: how fast it grows, in its unit, if it does.
+fn phrase(lost: &Value, now: Option<f64>) -> String {
     let [what, job, reason] = ["what", "job", "reason"].map(|field| lost[field].as_str().unwrap_or_default());
-    let amount = number(&lost["amount"]);
-    let amount = if lost["unit"] == "bytes" { bytes(amount) } else { count(amount, "data point") };
+    let (amount, is_bytes) = (number(&lost["amount"]), lost["unit"] == "bytes");
+    let amount = if is_bytes { bytes(amount) } else { count(amount, "data point") };
     let of = if job.is_empty() { reason.to_owned() } else { format!("{job}, {reason}") };
-    format!("{amount} of {} ({of})", what.replace('_', " "))
+    let unit = if is_bytes { " B" } else { "" };
+    let now = now.map_or_else(String::new, |now| format!("; {}{unit}/s now", rate(now)));
+    format!("{amount} of {} ({of}{now})", what.replace('_', " "))
 }
 
 #[cfg(test)]
@@ -67,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_is_not_zero_is_told_with_its_reason() {
-        assert_eq!(words(&page(&SourceFigures::default())), None);
+        assert_eq!(words(&page(&SourceFigures::default()), &Value::Null), None);
         let lost_bytes = vec![("removed", 2048), ("overwritten", 0)];
         let of = SourceFigures {
             container_logs: Some(ContainerLogFigures { lost_bytes, ..ContainerLogFigures::default() }),
@@ -82,9 +92,15 @@ mod tests {
         assert_eq!(page["before_books"], expected);
         let said = "Lost before it came into any books: 2.0 KiB of container logs (removed); 1 data point of runtime metrics \
                     (no_room).";
-        assert_eq!(words(&page).as_deref(), Some(said));
+        assert_eq!(words(&page, &Value::Null).as_deref(), Some(said));
         let scrape =
             json!({"what": "scrapes", "job": "static", "reason": "no_memory", "amount": 7, "unit": "data_points"});
-        assert_eq!(phrase(&scrape), "7 data points of scrapes (static, no_memory)");
+        assert_eq!(phrase(&scrape, None), "7 data points of scrapes (static, no_memory)");
+        assert_eq!(phrase(&scrape, Some(0.4)), "7 data points of scrapes (static, no_memory; 0.4/s now)");
+        let grows = json!({"what": "container_logs", "job": null, "reason": "removed", "amount_per_second": 512.0});
+        let is_over = json!({"what": "runtime_metrics", "job": null, "reason": "no_room", "amount_per_second": 0.0});
+        let said = "Lost before it came into any books: 2.0 KiB of container logs (removed; 512 B/s now); 1 data point of \
+                    runtime metrics (no_room).";
+        assert_eq!(words(&page, &json!({"before_books": [is_over, grows]})).as_deref(), Some(said));
     }
 }

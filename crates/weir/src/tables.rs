@@ -94,6 +94,15 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// How many a second. Few are not none.
+pub(crate) fn rate(per_second: f64) -> String {
+    match per_second {
+        many if many >= 10.0 => format!("{many:.0}"),
+        some if some >= 0.1 => format!("{some:.1}"),
+        few => format!("{few:.3}"),
+    }
+}
+
 /// How long ago a time was, in the two largest units.
 pub(crate) fn age(written_ms: Option<u64>, now_ms: u64) -> String {
     written_ms.map_or_else(|| "-".to_owned(), |written_ms| time(now_ms.saturating_sub(written_ms) / 1000))
@@ -140,6 +149,7 @@ mod tests {
 
     #[test]
     fn sizes_and_numbers() {
+        assert_eq!([rate(12_345.6), rate(9.96), rate(0.2), rate(0.04)], ["12346", "10.0", "0.2", "0.040"]);
         assert_eq!([bytes(0), bytes(1023), bytes(1024), bytes(32 << 20)], ["0 B", "1023 B", "1.0 KiB", "32.0 MiB"]);
         assert_eq!([bytes(3 << 29), bytes(u64::MAX)], ["1.5 GiB", "16777216.0 TiB"]);
         assert_eq!(

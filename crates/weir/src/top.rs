@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep_until};
 use weir_loadtest::output::is_read;
 
-use crate::admin::{Admin, AdminArgs, number};
+use crate::admin::{Admin, AdminArgs, LOSSES, number};
 use crate::cli::Format;
 use crate::explain;
 use crate::signals::Signals;
@@ -46,11 +46,13 @@ ends.
 
 IN and OUT are items a second that were accepted and delivered, FILTERED those that rules removed, LOST all that were
 dropped or rejected since the start, and PENDING what is owed to the backend. Whatever is not well stands first, and what
-is wrong with it beneath the table. `weir why PIPELINE` explains one of them.
+is wrong with it beneath the table, with the reasons for which it loses something now. `weir why PIPELINE` explains one of
+them.
 
 With --destinations, TAKEN is how long ago the backend took a request, AT ONCE how many requests are unanswered and how
-many may be, and HALF IN and 99% IN are how soon it answered in the last 30 to 60 seconds. ANSWERS are all requests since
-the start by the code of their answer.
+many may be, and HALF IN and 99% IN are how soon it answered in the last 30 to 60 seconds. CREDENTIALS is how long ago the
+process took up those that it sends now: headers, OAuth2, the client's certificate, or the CA. ANSWERS are all requests
+since the start by the code of their answer.
 
 With --memory, the numbers above the table add up to all of it: what is set aside for other things than telemetry, what
 telemetry uses, and what is free for requests. Parts without a figure IN USE are limited by number: there can be no more of
@@ -123,10 +125,11 @@ enum Topic {
 }
 
 impl Topic {
-    /// What it shows beside the pipelines; null if that is nothing.
+    /// What it shows beside what there is of pipelines in any case; null if that is nothing.
     fn ask(self, admin: &Admin) -> anyhow::Result<Value> {
         match self {
-            Self::Pipelines | Self::Destinations | Self::Memory => Ok(Value::Null),
+            Self::Pipelines => admin.get(LOSSES),
+            Self::Destinations | Self::Memory => Ok(Value::Null),
             Self::Talkers => admin.get("/api/talkers"),
             Self::Changes => admin.get("/health/changes"),
             Self::Logs => admin.get("/logs"),
@@ -284,7 +287,7 @@ impl Screen {
             return Ok(out);
         }
         match self.topic {
-            Topic::Pipelines => pipelines::text(&mut out, page, &lines(), room)?,
+            Topic::Pipelines => pipelines::text(&mut out, page, &lines(), asked, room)?,
             Topic::Destinations => destinations::text(&mut out, page, room)?,
             Topic::Memory => memory::text(&mut out, page, room)?,
             Topic::Talkers => talkers::text(&mut out, asked, room)?,

@@ -22,10 +22,10 @@ use weir_engine::taps;
 use weir_loadtest::output::{is_read, printed};
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs, number, sum};
+use crate::admin::{Admin, AdminArgs, LOSSES, number, sum};
 use crate::before_books;
 use crate::cli::Format;
-use crate::tables::{bytes, legible, time, whole_seconds};
+use crate::tables::{bytes, legible, rate, time, whole_seconds};
 use crate::tap::{self, Line};
 use differences::Between;
 
@@ -118,9 +118,9 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 
 fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     let (page, health) = (admin.get("/api/now")?, admin.get("/health/pipelines")?);
-    let configuration = admin.get("/api/configuration")?;
+    let (configuration, past) = (admin.get("/api/configuration")?, admin.get(LOSSES)?);
     let wanted = wanted(args.pipeline.as_deref(), pipelines_of("/api/now", &page)?)?;
-    let (mut out, lost_before) = (String::new(), before_books::words(&page));
+    let (mut out, lost_before) = (String::new(), before_books::words(&page, &past));
     for pipeline in wanted {
         let of = |list: &Value| {
             list.as_array().into_iter().flatten().find(|of| of["pipeline"] == pipeline["pipeline"]).cloned()
@@ -128,7 +128,7 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
         let rules = of(&configuration["pipelines"]).unwrap_or_default();
         // Writing to a String cannot fail.
         let health = of(&health).unwrap_or_default();
-        let _ = story(&mut out, pipeline, &rules["rules"], &health, lost_before.is_some());
+        let _ = story(&mut out, pipeline, &rules["rules"], (&health, &past), lost_before.is_some());
     }
     let unclaimed: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
     if unclaimed > 0 && args.pipeline.is_none() {
@@ -172,8 +172,15 @@ fn unknown<'a>(name: Option<&str>, names: impl Iterator<Item = &'a str>) -> Stri
     }
 }
 
-/// Where the items of a pipeline went. `lost_before`: something was lost before it came into any books, perhaps its own.
-fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value, lost_before: bool) -> std::fmt::Result {
+/// Where the items of a pipeline went. `past`: how fast losses grow. `lost_before`: something was lost before it came into
+/// any books, perhaps its own.
+fn story(
+    out: &mut String,
+    pipeline: &Value,
+    rules: &Value,
+    (health, past): (&Value, &Value),
+    lost_before: bool,
+) -> std::fmt::Result {
     let books = &pipeline["books"];
     let came = number(&books["accepted"]) + number(&books["recovered"]);
     writeln!(out, "{}: {came} items came in", pipeline["pipeline"].as_str().unwrap_or("-"))?;
@@ -182,9 +189,11 @@ fn story(out: &mut String, pipeline: &Value, rules: &Value, health: &Value, lost
         writeln!(out, "{}", format!("  {what:<10} {items:>14}  {share:>5.1} %  {why}").trim_end())
     };
     line("delivered", number(&books["delivered"]), String::new())?;
-    line("filtered", sum(&books["filtered"]), reasons(&books["filtered"]))?;
-    line("dropped", sum(&books["dropped"]), reasons(&books["dropped"]))?;
-    line("rejected", sum(&books["rejected"]), reasons(&books["rejected"]))?;
+    line("filtered", sum(&books["filtered"]), reasons(&books["filtered"], |_| None))?;
+    for way in ["dropped", "rejected"] {
+        let rate = |reason: &str| rate_of(past, &pipeline["pipeline"], way, reason);
+        line(way, sum(&books[way]), reasons(&books[way], rate))?;
+    }
     line("pending", number(&books["pending"]), waiting(pipeline))?;
     line("difference", books["difference"].as_i64().unwrap_or_default().unsigned_abs(), difference(books).to_owned())?;
     for rule in pipeline["rules"].as_array().into_iter().flatten() {
@@ -255,9 +264,18 @@ fn difference(books: &Value) -> &'static str {
     }
 }
 
-fn reasons(of: &Value) -> String {
+/// Each reason with its items, and how many a second these are now, if any.
+fn reasons(of: &Value, rate_of: impl Fn(&str) -> Option<f64>) -> String {
     let all = of.as_object().into_iter().flatten().filter(|(_, items)| number(items) > 0);
-    all.map(|(reason, items)| format!("{reason} {items}")).collect::<Vec<_>>().join(", ")
+    let now = |reason: &str| rate_of(reason).map_or_else(String::new, |now| format!(" ({}/s now)", rate(now)));
+    all.map(|(reason, items)| format!("{reason} {items}{}", now(reason))).collect::<Vec<_>>().join(", ")
+}
+
+/// How many items a second are lost for a reason now; `None` if there are none.
+fn rate_of(past: &Value, pipeline: &Value, way: &str, reason: &str) -> Option<f64> {
+    let is_it = |loss: &&Value| loss["pipeline"] == *pipeline && loss["way"] == way && loss["reason"] == reason;
+    let loss = past["losses"].as_array()?.iter().find(is_it)?;
+    loss["items_per_second"].as_f64().filter(|rate| *rate > 0.0)
 }
 
 /// Looks for an item in samples of what was lost, in recent items, and in what passes from now on.
@@ -413,13 +431,18 @@ mod tests {
             "rules": [{"kind": "filter_condition", "rule": 0, "line": 1, "filtered": 20, "errors": 0}],
             "backend": {"state": "down", "code": "unavailable", "message": "connection refused", "lasts_seconds": 7.0}});
         let rules = json!([{"field": "filter[0].conditions[1]", "text": "name == \"probe\""}]);
+        let past = json!({"losses": [
+            {"pipeline": "traces/other", "way": "dropped", "reason": "overflow", "items_per_second": 7.0},
+            {"pipeline": "traces/shop", "way": "dropped", "reason": "overflow", "items_per_second": 0.4},
+            {"pipeline": "traces/shop", "way": "rejected", "reason": "400", "items_per_second": 0.0}]});
+        let health = json!({"message": "Nothing was delivered."});
         let mut out = String::new();
-        story(&mut out, &pipeline, &rules, &json!({"message": "Nothing was delivered."}), false).unwrap();
+        story(&mut out, &pipeline, &rules, (&health, &past), false).unwrap();
         let expected = "\
 traces/shop: 100 items came in
   delivered              60   60.0 %
   filtered               20   20.0 %  filter 20
-  dropped                 5    5.0 %  overflow 5
+  dropped                 5    5.0 %  overflow 5 (0.4/s now)
   rejected                5    5.0 %  400 5
   pending                10   10.0 %  2.0 KiB, the oldest for 1m01s; 3 on the disk
   difference              0    0.0 %  nothing is missing

@@ -1,5 +1,5 @@
-//! `/api/history`: the last hour, in memory, and when losses began. `?since=TIME` leaves out what was before, in RFC 3339;
-//! `?pipeline=traces/shop` leaves out all others.
+//! `/api/history`: the last hour, in memory, when losses began, and how fast they grow. `?since=TIME` leaves out points of
+//! before, in RFC 3339; `?pipeline=traces/shop` leaves out all others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{PipelineFigures, View};
 use weir_legible::rfc3339_seconds;
-use weir_observe::{History, Point, Totals};
+use weir_observe::{History, Moment, Point, Totals};
 use weir_plan::PipelineId;
 
 use super::json::{Refusal, parameters, show};
@@ -48,7 +48,7 @@ impl Past {
     pub(crate) fn record(&self, view: View) -> JoinHandle<()> {
         let past = self.clone();
         tokio::spawn(async move {
-            let mut ticks = interval(EVERY);
+            let (start, mut ticks) = (Instant::now(), interval(EVERY));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
@@ -56,7 +56,7 @@ impl Past {
                 let Some(snapshot) = view.snapshot() else { continue };
                 let all: Vec<_> = snapshot.pipelines.iter().map(|of| (of.id.clone(), totals(of))).collect();
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                past.lock().losses.look(now, &snapshot.pipelines);
+                past.lock().losses.look(Moment { since_start: start.elapsed(), unix_seconds: now }, &snapshot);
                 drop(snapshot);
                 past.lock().history.record(now, &all);
             }
@@ -90,6 +90,9 @@ struct Shape<'a> {
     pipelines: Wanted<'a>,
     #[serde(serialize_with = "losses")]
     losses: (&'a Losses, Option<&'a str>),
+    /// How fast that grows which was lost before it came into any books: it is of no pipeline.
+    #[serde(serialize_with = "before_books")]
+    before_books: &'a Losses,
 }
 
 struct Wanted<'a> {
@@ -120,6 +123,10 @@ fn losses<S: Serializer>((losses, pipeline): &(&Losses, Option<&str>), to: S) ->
     losses.lines(*pipeline, to)
 }
 
+fn before_books<S: Serializer>(losses: &&Losses, to: S) -> Result<S::Ok, S::Error> {
+    losses.lines_before_books(to)
+}
+
 impl Past {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let [since, pipeline] = parameters(asked.query, ["since", "pipeline"])?;
@@ -138,6 +145,7 @@ impl Past {
             left_out: history.left_out(),
             pipelines: Wanted { history, pipeline: pipeline.as_deref(), most },
             losses: (losses, pipeline.as_deref()),
+            before_books: losses,
         };
         Ok(show(body, &shape))
     }

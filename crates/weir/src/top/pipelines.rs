@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Room, columns, heading, rows_and_words, words};
 use crate::admin::{number, sum};
 use crate::before_books;
-use crate::tables::{bytes, cut, legible, time, whole_seconds};
+use crate::tables::{bytes, cut, legible, rate, time, whole_seconds};
 
 const HEAD: [&str; 11] =
     ["pipeline", "state", "in/s", "in B/s", "out/s", "out B/s", "filtered/s", "lost", "pending", "waiting", "oldest"];
@@ -123,15 +123,25 @@ pub(super) fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> 
     lines
 }
 
-/// The lines, with what is wrong beneath, and what was lost that is in none of them.
-pub(super) fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], room: Room) -> io::Result<()> {
+/// What pipelines lose now, and why.
+fn losing(past: &Value) -> impl Iterator<Item = String> {
+    past["losses"].as_array().into_iter().flatten().filter_map(|loss| {
+        let now = loss["items_per_second"].as_f64().filter(|now| *now > 0.0)?;
+        let [pipeline, way, reason] = ["pipeline", "way", "reason"].map(|field| words(&loss[field]));
+        Some(format!("{pipeline}: {} items a second are {way} now: {reason}", rate(now)))
+    })
+}
+
+/// The lines, with what is wrong beneath, what is lost now, and what was lost that is in none of them. `past`: how fast
+/// losses grow.
+pub(super) fn text(out: &mut Vec<u8>, page: &Value, lines: &[Line], past: &Value, room: Room) -> io::Result<()> {
     writeln!(out, "{}", cut(heading(page), columns(room)))?;
     let error = page["configuration"]["error"].as_str();
     let error = error.map(|error| format!("The newest configuration is not used: {}", legible(error)));
     let wrong = lines.iter().filter_map(|line| Some(format!("{}: {}", line.pipeline, legible(line.message.as_ref()?))));
-    let lost_before = before_books::words(page).map(|words| legible(&words));
+    let lost_before = before_books::words(page, past).map(|words| legible(&words));
     let rows: Vec<_> = lines.iter().map(Line::row).collect();
-    rows_and_words(out, HEAD, &rows, error.into_iter().chain(wrong).chain(lost_before), room)
+    rows_and_words(out, HEAD, &rows, error.into_iter().chain(wrong).chain(losing(past)).chain(lost_before), room)
 }
 
 #[cfg(test)]
@@ -157,7 +167,11 @@ mod tests {
         let before = Sums::of(&page(0, 0));
         let now = Sums { at: before.at + Duration::from_secs(2), of: Sums::of(&page(200, 100)).of };
         let mut out = Vec::new();
-        text(&mut out, &page(200, 100), &lines(&page(200, 100), &health, &before, &now), Room::ENDLESS).unwrap();
+        let past = json!({"losses": [
+            {"pipeline": "traces/c", "way": "dropped", "reason": "overflow", "items_per_second": 0.4},
+            {"pipeline": "traces/c", "way": "rejected", "reason": "400", "items_per_second": 0.0}]});
+        let lines = lines(&page(200, 100), &health, &before, &now);
+        text(&mut out, &page(200, 100), &lines, &past, Room::ENDLESS).unwrap();
         let expected = "\
 weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
 
@@ -167,6 +181,8 @@ traces/c    backend refused   100  100.0 KiB     50  4.9 KiB           -     3  
 traces/a            healthy   100  100.0 KiB     50  4.9 KiB           -     3        0  2.0 KiB       -
 
 traces/b: Nothing was delivered.
+
+traces/c: 0.4 items a second are dropped now: overflow
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
@@ -185,7 +201,8 @@ traces/b: Nothing was delivered.
             let health = (0..pipelines).map(verdict).collect();
             let sums = Sums::of(&page);
             let mut out = Vec::new();
-            text(&mut out, &page, &lines(&page, &health, &sums, &sums), Room { rows, columns }).unwrap();
+            let lines = lines(&page, &health, &sums, &sums);
+            text(&mut out, &page, &lines, &Value::Null, Room { rows, columns }).unwrap();
             let out = String::from_utf8(out).unwrap();
             let taken: usize = out.lines().map(|line| line.chars().count().div_ceil(columns).max(1)).sum();
             assert!(taken < rows, "{taken} of {rows} rows:\n{out}");

@@ -351,7 +351,8 @@ async fn what_is_in_no_books_is_told_beside_them() {
     let page: Value = serde_json::from_slice(&http::get(weir.metrics, "/api/now").await.body).unwrap();
     let lost = json!([{"what": "container_logs", "job": null, "reason": "removed", "amount": bytes, "unit": "bytes"}]);
     assert_eq!(page["before_books"], lost);
-    let said = format!("Lost before it came into any books: {bytes} B of container logs (removed).");
+    // How fast it grows is said as long as it does.
+    let said = format!("Lost before it came into any books: {bytes} B of container logs (removed");
     let url = format!("http://{}", admin(&weir));
     let output = in_time("the command", command(&["why", "logs/backend", "--url", &url]).output()).await.unwrap();
     let why = String::from_utf8(output.stdout).unwrap();
@@ -361,6 +362,12 @@ async fn what_is_in_no_books_is_told_beside_them() {
     );
     let (code, top) = top(&weir, &[]).await;
     assert!(code == Some(0) && top.contains(&said), "{top}");
+    eventually("it has a rate, and grows no more", async || {
+        let past: Value = serde_json::from_slice(&http::get(weir.metrics, "/api/history").await.body).unwrap();
+        let now = json!({"what": "container_logs", "job": null, "reason": "removed", "amount_per_second": 0.0});
+        past["before_books"] == json!([now])
+    })
+    .await;
 }
 
 /// Of many containers that lose something at once, the log names fifty, and says how many more there were and how much

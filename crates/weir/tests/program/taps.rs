@@ -522,8 +522,9 @@ async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
         let (status, answer) = post(port, "/api/sample", &wrong).await;
         assert!(status == 400 && answer["error"].as_str().unwrap().contains(words), "{answer}");
     }
+    let loss = async || get(port, "/api/history").await.1["losses"][0].clone();
     eventually("it has a time", async || {
-        let loss = get(port, "/api/history").await.1["losses"][0].clone();
+        let loss = loss().await;
         let [first, last] = ["first_at", "last_at"].map(|at| loss[at].as_str());
         let what = (&loss["pipeline"], &loss["way"], &loss["reason"], &loss["items"]);
         what == (&json!("traces/shop"), &json!("rejected"), &refused[0]["code"], &json!(1))
@@ -531,6 +532,12 @@ async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
             && first <= last
     })
     .await;
+    let rate = async || loss().await["items_per_second"].as_f64();
+    assert!(rate().await.is_some_and(|rate| (0.0..=2.0).contains(&rate)), "{:?}", rate().await);
+    eventually("that is over", async || rate().await == Some(0.0)).await;
+    let (_, why, _) = told(port, &["why", "traces/shop"]).await;
+    let lost = format!("  {} 1\n", refused[0]["code"].as_str().unwrap());
+    assert!(why.contains(&lost), "no more are lost now: {why}");
 }
 
 /// The status of a page for a client that has another address of this machine.
