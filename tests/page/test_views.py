@@ -238,6 +238,8 @@ def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: 
     send_spans(scene.weir, span("ab" * 16, "/orders"))
     page.open(scene.weir.admin, "destinations")
     page.wait_text("#destinations tr[data-key='traces/shop']", "certificate ends in ")
+    since = page.wait_text("#destinations tr[data-key='traces/shop']", "credentials in use since ")
+    assert "own certificate" not in since, since
     page.picture(pictures / "certificate.png")
     scene.weir.stop()
     backend.close()
@@ -265,6 +267,7 @@ def test_destinations_fit_a_small_screen(page: Page, sick: Scene, pictures: Path
     page.wait_text("#destinations tr.below[data-under='traces/shop']", "Connection refused")
     page.wait_text("#destinations tr[data-key='traces/shop']", "probed with one small request at a time")
     assert "retries left" in page.text("#destinations tr[data-key='logs/shop']")
+    assert "credentials" not in page.text("#destinations"), "there are none"
     heads = page.texts("#destinations thead th")
     assert heads.index("Waiting") == 2, heads
     wide = "const at = document.querySelector('#destinations .scroll'); return at.scrollWidth - at.clientWidth"

@@ -8,6 +8,7 @@ mod body;
 mod coalesce;
 mod codes;
 mod connections;
+mod credentials;
 mod dial;
 mod ends;
 mod fluent_bit;
@@ -33,12 +34,14 @@ use weir_plan::{Body, Compression, Endpoint, Output, Pipeline, PipelineId, Proto
 
 use crate::budget::{Budget, Permit};
 use crate::division::Division;
-use crate::{codec, settings};
+use crate::{codec, settings, unix_nanos};
 use answer::Answer;
 use body::Chunks;
 pub use codes::CodeFigures;
 use codes::Codes;
 use connections::Connections;
+use credentials::LastCredentials;
+pub use credentials::{ClientCertificate, CredentialFigures};
 use dial::Dial;
 use local::Local;
 pub(crate) use outcome::{About, BackendRefusal, Outcome, RetryKind, TOO_LARGE};
@@ -64,6 +67,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// When its certificate and the token for it end, as far as there are any.
     fn expiry(&self) -> Expiry {
         Expiry::default()
+    }
+
+    /// The credentials that it is sent, and since when; `None` if there are none.
+    fn credentials(&self) -> Option<CredentialFigures> {
+        None
     }
 
     /// How requests were answered, since the pipeline began. There are none where no backend is.
@@ -114,6 +122,8 @@ pub(crate) fn backend(
     proxy: &settings::Proxy,
 ) -> Result<Arc<dyn Backend>, SetupError> {
     if let (Body::FluentBit(settings), false) = (&pipeline.output.body, pipeline.output.is_remote()) {
+        // It has none. Those of before may come back, and were not used meanwhile.
+        limits.take_up_credentials(&pipeline.output);
         return Ok(Arc::new(Local { settings: settings.clone(), encode: limits.encode.clone() }));
     }
     Ok(Arc::new(Exporter::new(pipeline, limits, encoders, proxy)?))
@@ -129,6 +139,7 @@ pub(crate) struct BackendLimits {
     connections: Arc<AtomicUsize>,
     /// That of the last exporter.
     known: Arc<Mutex<Option<KnownEndpoint>>>,
+    credentials: Arc<Mutex<LastCredentials>>,
     /// How requests were answered.
     codes: Arc<Codes>,
 }
@@ -143,7 +154,13 @@ struct KnownEndpoint {
 impl BackendLimits {
     pub(crate) fn new(encode: Budget, connections: usize) -> Self {
         let connections = Arc::new(AtomicUsize::new(connections));
-        Self { encode, connections, known: Arc::default(), codes: Arc::default() }
+        Self { encode, connections, known: Arc::default(), credentials: Arc::default(), codes: Arc::default() }
+    }
+
+    /// Those of an output, and since when: an earlier exporter may have had the same.
+    fn take_up_credentials(&self, output: &Output) -> Option<CredentialFigures> {
+        let mut last = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        last.take_up(output, unix_nanos() / 1_000_000)
     }
 
     /// Whether an endpoint answers: what an earlier exporter has seen of it. Nobody knows that of another one as yet.
@@ -183,6 +200,7 @@ pub(crate) struct Exporter {
     target: Target,
     headers: HeaderMap,
     oauth2: Option<oauth2::Tokens>,
+    credentials: Option<CredentialFigures>,
     /// Pays for copies and compressed bodies. It is apart from the payloads' budget: sending is what frees that budget,
     /// so it must never wait for it.
     encode: Budget,
@@ -220,6 +238,8 @@ impl Exporter {
         let body = output.body.clone();
         let (answers, codes) = (limits.answers(&output.endpoint), Arc::clone(&limits.codes));
         let (target, was_tried) = (Target(uri), AtomicBool::default());
+        // Nothing can fail any more: from now on they are used.
+        let credentials = limits.take_up_credentials(output);
         Ok(Self {
             connections,
             protocol,
@@ -228,6 +248,7 @@ impl Exporter {
             target,
             headers,
             oauth2,
+            credentials,
             encode,
             encoders,
             answers,
@@ -376,6 +397,10 @@ impl Backend for Exporter {
             certificate_unix_seconds: self.connections.certificate_ends(),
             token: self.oauth2.as_ref().and_then(oauth2::Tokens::left),
         }
+    }
+
+    fn credentials(&self) -> Option<CredentialFigures> {
+        self.credentials.clone()
     }
 
     fn codes(&self) -> CodeFigures {

@@ -35,7 +35,7 @@ pub use standing::{BackendFigures, BackendState};
 use crate::account::Account;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::export::{Backend, CodeFigures, Expiry};
+use crate::export::{Backend, CodeFigures, CredentialFigures, Expiry};
 use crate::histogram::Latencies;
 use crate::obligation::Obligation;
 use crate::samples::{Samples, rooms};
@@ -239,6 +239,11 @@ impl Pipeline {
     /// When its backend's certificate and the token for it end.
     pub(crate) fn expiry(&self) -> Expiry {
         self.backend.expiry()
+    }
+
+    /// The credentials that its backend is sent.
+    pub(crate) fn credentials(&self) -> Option<CredentialFigures> {
+        self.backend.credentials()
     }
 
     /// How its backend answered.

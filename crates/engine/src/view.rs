@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use crate::books::BookFigures;
 pub use crate::division::RequestLimits;
-pub use crate::export::{CodeFigures, Expiry};
+pub use crate::export::{ClientCertificate, CodeFigures, CredentialFigures, Expiry};
 pub use crate::histogram::HistogramFigures;
 pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending, RetryFigures};
 pub use crate::process::ProcessFigures;

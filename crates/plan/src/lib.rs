@@ -246,7 +246,7 @@ impl fmt::Debug for Endpoint {
 }
 
 /// A request header.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Header {
     /// Lower-case header name.
     pub name: String,
@@ -255,7 +255,7 @@ pub struct Header {
 }
 
 /// OAuth2 client-credentials grant (RFC 6749 4.4). Nothing of it is printed: all of it may come from Secrets.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OAuth2 {
     /// Token endpoint, an absolute http(s) URL.
     pub token_url: String,
@@ -289,7 +289,7 @@ pub struct Tls {
 }
 
 /// Client certificate and key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// PEM certificate chain.
     pub cert_pem: String,

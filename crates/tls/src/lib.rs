@@ -14,9 +14,11 @@ mod identity;
 mod key;
 mod pem;
 mod roots;
+mod serial;
 mod validity;
 
 pub use identity::{IdentityError, identity};
 pub use pem::{certificates, chain, normalized, private_key, to_pem};
 pub use roots::roots;
+pub use serial::serial;
 pub use validity::validity;

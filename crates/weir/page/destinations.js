@@ -1,6 +1,6 @@
 // Where data goes: how each backend answers, how soon, and what waits for it.
 
-import { $, amount, bytes, drawn, duration, element, faint, short } from "./dom.js";
+import { $, amount, bytes, day, drawn, duration, element, faint, short } from "./dom.js";
 import { probing, retriesLeft, within } from "./pipelines.js";
 import {
   backendKind,
@@ -57,17 +57,26 @@ const under = (words, more = "") => element("div", { class: `faint ${more}` }, w
 const refused = (line) => sum(line.books.rejected);
 
 // When what a connection relies on ends: the backend's certificate, and the token for it.
-function ends({ certificate_ends_at: end, token_lasts_seconds: token }) {
-  const left = end == null ? null : secondsUntil(end);
-  const certificate =
-    left == null
-      ? []
-      : left > 0
-        ? [under(`certificate ends in ${duration(left)}`, left < SOON_S ? "warn" : "")]
-        : [under("certificate has ended", "warn")];
+const ends = ({ certificate_ends_at: end, token_lasts_seconds: token }) => [
+  ...(end == null ? [] : [endOf("certificate", end)]),
+  ...(token == null ? [] : [under(token > 0 ? `token for ${duration(token)}` : "token has ended")]),
+];
+
+function endOf(what, end) {
+  const left = secondsUntil(end);
+  return left > 0
+    ? under(`${what} ends in ${duration(left)}`, left < SOON_S ? "warn" : "")
+    : under(`${what} has ended`, "warn");
+}
+
+// Since when the present credentials are used, and what tells the client's certificate from others. Which version of a
+// Secret they are of, the process does not know.
+function credentials({ credentials: of }) {
+  if (!of) return [];
+  const own = of.client_certificate;
   return [
-    ...certificate,
-    ...(token == null ? [] : [under(token > 0 ? `token for ${duration(token)}` : "token has ended")]),
+    under(`credentials in use since ${day(of.taken_up_at)}`, "narrow"),
+    ...(own ? [under(`own certificate, serial ${own.serial}`, "narrow"), endOf("own certificate", own.ends_at)] : []),
   ];
 }
 
@@ -80,6 +89,7 @@ const COLUMNS = [
       under(`for ${duration(line.backend.lasts_seconds)}`),
       under(probing(line), "narrow"),
       ...ends(line.backend),
+      ...credentials(line),
     ],
   },
   {

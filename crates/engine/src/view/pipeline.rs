@@ -12,7 +12,7 @@ use weir_temporality::Counts;
 use crate::account::Account;
 use crate::books::BookFigures;
 use crate::clock::Clock;
-use crate::export::{CodeFigures, Expiry};
+use crate::export::{CodeFigures, CredentialFigures, Expiry};
 use crate::histogram::HistogramFigures;
 use crate::intake::Route;
 use crate::pipeline::{AnswerFigures, BackendFigures, RetryFigures};
@@ -76,6 +76,8 @@ pub struct PipelineFigures {
     pub was_tried: bool,
     /// When its certificate and the token for it end.
     pub expiry: Expiry,
+    /// The credentials that it is sent; `None` if there are none.
+    pub credentials: Option<CredentialFigures>,
     /// The pipeline cannot be set up as it is configured.
     pub setup_failed: bool,
     /// What the conditions and statements of its present rules did.
@@ -171,6 +173,7 @@ impl PipelineFigures {
             backend: stats.backend.figures(),
             was_tried: pipeline.was_tried(),
             expiry: pipeline.expiry(),
+            credentials: pipeline.credentials(),
             setup_failed: stats.faulty.load(Ordering::Relaxed),
             rules: rules.map(RuleFigures::of).unwrap_or_default(),
             delta: rules.and_then(|rules| rules.delta.as_ref()).map(DeltaFigures::of),
@@ -182,7 +185,9 @@ impl PipelineFigures {
         let causes = self.rules.iter().map(|rule| rule.cause.as_ref().map_or(0, String::capacity));
         let rules = self.rules.capacity() * size_of::<RuleFigures>() + causes.sum::<usize>();
         let backend = self.backend.code.capacity() + self.backend.message.capacity();
-        self.id.name.capacity() + self.exporter.capacity() + backend + rules + tallies(&self.books)
+        let certificate = self.credentials.as_ref().and_then(|of| of.certificate.as_ref());
+        let serial = certificate.map_or(0, |of| of.serial.capacity());
+        self.id.name.capacity() + self.exporter.capacity() + backend + serial + rules + tallies(&self.books)
     }
 }
 

@@ -6,9 +6,9 @@ use std::io::Write as _;
 use serde::{Serialize, Serializer};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
-    AdmissionFigures, AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, Ending, Expiry,
-    HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures, RuleFigures, Snapshot, SourceFigures,
-    TransportFigures,
+    AdmissionFigures, AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, CredentialFigures,
+    Ending, Expiry, HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures, RuleFigures, Snapshot,
+    SourceFigures, TransportFigures,
 };
 use weir_engine::{Text, unix_nanos};
 use weir_legible::{rfc3339_millis, rfc3339_seconds};
@@ -156,6 +156,7 @@ struct Line<'a> {
     /// When the backend last took a request, if it ever did.
     last_taken_at: Option<String>,
     backend: Backend<'a>,
+    credentials: Option<Credentials<'a>>,
     backlog: Option<Backlog>,
     setup_failed: bool,
 }
@@ -190,6 +191,7 @@ impl<'a> Line<'a> {
             latency_lately: Latency::of(&of.latency_lately),
             codes: &of.codes,
             backend: Backend::of(&of.backend, &of.expiry),
+            credentials: of.credentials.as_ref().map(Credentials::of),
             backlog: of.backlog.as_ref().map(Backlog::of),
             setup_failed: of.setup_failed,
         }
@@ -326,6 +328,30 @@ impl<'a> Backend<'a> {
             certificate_ends_at: expiry.certificate_unix_seconds.map(rfc3339_seconds),
             token_lasts_seconds: expiry.token.map(|left| left.as_secs_f64()),
         }
+    }
+}
+
+/// Since when the backend is sent the credentials that it is sent now. Nothing of a secret is here, and no hash of one.
+#[derive(Serialize)]
+struct Credentials<'a> {
+    taken_up_at: String,
+    client_certificate: Option<ClientCertificate<'a>>,
+}
+
+/// The client's own, which every backend sees.
+#[derive(Serialize)]
+struct ClientCertificate<'a> {
+    serial: &'a str,
+    ends_at: String,
+}
+
+impl<'a> Credentials<'a> {
+    fn of(of: &'a CredentialFigures) -> Self {
+        let client_certificate = of.certificate.as_ref().map(|certificate| ClientCertificate {
+            serial: &certificate.serial,
+            ends_at: rfc3339_seconds(certificate.ends_unix_seconds),
+        });
+        Self { taken_up_at: rfc3339_millis(of.taken_up_unix_ms), client_certificate }
     }
 }
 

@@ -1,4 +1,5 @@
-//! `weir top --destinations`: how each backend stands, how soon it answered lately, and its answers by code.
+//! `weir top --destinations`: how each backend stands, how soon it answered lately, for how long it has been sent the
+//! credentials that it is sent, and its answers by code.
 
 use std::io::{self, Write};
 
@@ -8,8 +9,20 @@ use super::{Room, columns, heading, rows_and_words, words};
 use crate::admin::{moment, number, sum};
 use crate::tables::{age, bytes, cut, legible, time, whole_seconds};
 
-const HEAD: [&str; 11] =
-    ["pipeline", "backend", "for", "pending", "waiting", "on disk", "taken", "at once", "half in", "99% in", "answers"];
+const HEAD: [&str; 12] = [
+    "pipeline",
+    "backend",
+    "for",
+    "pending",
+    "waiting",
+    "on disk",
+    "taken",
+    "at once",
+    "half in",
+    "99% in",
+    "credentials",
+    "answers",
+];
 
 pub(super) fn json(page: &Value) -> Value {
     sick_first(page).into_iter().map(as_json).collect()
@@ -41,11 +54,11 @@ fn as_json(of: &Value) -> Value {
         "retries_left": of["retry_budget"]["left"], "is_probing": of["is_probing"],
         "next_probe_seconds": of["next_probe_seconds"],
         "answers_lately": lately["requests"], "p50_lately_seconds": quantile(lately, 0.5),
-        "p99_lately_seconds": quantile(lately, 0.99), "codes": of["codes"],
+        "p99_lately_seconds": quantile(lately, 0.99), "credentials": of["credentials"], "codes": of["codes"],
     })
 }
 
-fn row(of: &Value, now_ms: u64) -> [String; 11] {
+fn row(of: &Value, now_ms: u64) -> [String; 12] {
     let (backend, backlog, lately) = (&of["backend"], &of["backlog"], &of["latency_lately"]);
     let taken = unix_ms(&of["last_taken_at"]);
     [
@@ -59,6 +72,7 @@ fn row(of: &Value, now_ms: u64) -> [String; 11] {
         format!("{}/{}", number(&of["in_flight"]), number(&of["concurrency_limit"])),
         within(lately, 0.5),
         within(lately, 0.99),
+        age(unix_ms(&of["credentials"]["taken_up_at"]), now_ms),
         answers(&of["codes"]),
     ]
 }
@@ -119,7 +133,9 @@ mod tests {
     #[test]
     fn what_does_not_answer_comes_first_with_its_words() {
         let pipeline = |name: &str, state: &str, message: &str, lately: Value, codes: Value| {
-            json!({"pipeline": name, "pending_bytes": 2048, "in_flight": 1, "concurrency_limit": 64,
+            let credentials =
+                if state == "ok" { json!({"taken_up_at": "1970-01-01T00:00:39.500Z"}) } else { Value::Null };
+            json!({"pipeline": name, "credentials": credentials, "pending_bytes": 2048, "in_flight": 1, "concurrency_limit": 64,
                 "last_taken_at": "1970-01-01T00:01:35Z", "books": {"pending": 7}, "backlog": null,
                 "backend": {"state": state, "lasts_seconds": 61.5, "code": "", "message": message},
                 "latency_lately": lately, "codes": codes})
@@ -136,9 +152,9 @@ mod tests {
         let expected = "\
 weir 1, up 3s, ready: 512 B of 1.0 KiB memory in use, 0 B on the disk, 1 clients
 
-PIPELINE      BACKEND    FOR  PENDING  WAITING  ON DISK  TAKEN  AT ONCE  HALF IN  99% IN        ANSWERS
-traces/b  unreachable  1m01s        7  2.0 KiB        -     5s     1/64        -       -    no answer 3
-traces/a           ok  1m01s        7  2.0 KiB        -     5s     1/64    2.5ms      5s  200 99, 503 1
+PIPELINE      BACKEND    FOR  PENDING  WAITING  ON DISK  TAKEN  AT ONCE  HALF IN  99% IN  CREDENTIALS        ANSWERS
+traces/b  unreachable  1m01s        7  2.0 KiB        -     5s     1/64        -       -            -    no answer 3
+traces/a           ok  1m01s        7  2.0 KiB        -     5s     1/64    2.5ms      5s        1m01s  200 99, 503 1
 
 traces/b: refused\u{20}
 ";

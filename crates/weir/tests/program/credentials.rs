@@ -1,5 +1,6 @@
 //! Credentials of outputs that are replaced while the gateway runs: by new ones, by garbage, or by time.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +17,7 @@ use weir_testkit::metrics::Scrape;
 use weir_testkit::signals::encoded;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 use weir_testkit::tls::Authority;
-use weir_testkit::{eventually, in_time, payload};
+use weir_testkit::{eventually, http, in_time, payload};
 
 use crate::process::{Weir, manifest, run};
 
@@ -136,13 +137,39 @@ async fn send_each(weir: &Weir, id: u64) {
 /// Replaces some credentials.
 type Rotate = fn(&mut Credentials, &Backends);
 
+/// What the page says of the credentials of each pipeline.
+async fn told(weir: &Weir) -> BTreeMap<String, Value> {
+    let text = http::get(weir.metrics, "/api/now").await.text();
+    assert!(!text.contains("PRIVATE KEY") && !text.contains("hunter"), "{text}");
+    let now: Value = serde_json::from_str(&text).unwrap();
+    let lines = now["pipelines"].as_array().unwrap().iter();
+    lines.map(|of| (of["pipeline"].as_str().unwrap().to_owned(), of["credentials"].clone())).collect()
+}
+
+/// The page says of this pipeline alone that it has others than before.
+fn only_one_is_new(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>, changed: &str) {
+    for (pipeline, before) in before {
+        let after = &after[pipeline];
+        if pipeline != changed {
+            assert_eq!(after, before, "{pipeline}, when {changed} changed");
+            continue;
+        }
+        let [before_at, after_at] = [before, after].map(|of| of["taken_up_at"].as_str().unwrap());
+        assert!(after_at > before_at, "{pipeline}: {before} {after}");
+        let [old, new] = [before, after].map(|of| &of["client_certificate"]);
+        assert_eq!(old.is_null(), pipeline != "metrics/client", "{old}");
+        assert_eq!(old["serial"] == new["serial"], old.is_null(), "{old} {new}");
+        assert_eq!(new["ends_at"].is_string(), new["serial"].is_string(), "{new}");
+    }
+}
+
 /// Those of one kind after the other. The pipeline that has them uses the new ones; all others keep their connections.
 #[tokio::test]
 async fn a_rotated_secret_is_used_and_no_other_pipeline_notices() {
     let rotations: [(&str, Rotate); 5] = [
-        ("traces/basic", |credentials, _| credentials.password = "new".into()),
-        ("metrics/bearer", |credentials, _| credentials.token = "new".into()),
-        ("logs/oauth2", |credentials, _| credentials.client_secret = "new".into()),
+        ("traces/basic", |credentials, _| credentials.password = "hunter2".into()),
+        ("metrics/bearer", |credentials, _| credentials.token = "hunter3".into()),
+        ("logs/oauth2", |credentials, _| credentials.client_secret = "hunter4".into()),
         ("traces/ca", |credentials, backends| {
             credentials.ca = Authority::new();
             backends.ca.renew(credentials.ca.server(None));
@@ -153,13 +180,14 @@ async fn a_rotated_secret_is_used_and_no_other_pipeline_notices() {
             backends.client.renew(backends.servers.server(Some(&clients)));
         }),
     ];
-    let old = || "old".to_owned();
+    let old = || "hunter1".to_owned();
     let (ca, clients) = (Authority::new(), Authority::new());
     let mut credentials =
         Credentials { password: old(), token: old(), client_secret: old(), ca, client: clients.identity() };
     let backends = Backends::start(&credentials, &clients).await;
     let weir = Weir::start(&backends.manifests(&credentials), &[]).await;
     all_arrives(&weir, &backends, &credentials, 1).await;
+    let mut said = told(&weir).await;
     for (number, (changed, rotate)) in (1..).zip(rotations) {
         let before = backends.by_pipeline().map(|(_, backend)| backend.connections());
         rotate(&mut credentials, &backends);
@@ -167,6 +195,8 @@ async fn a_rotated_secret_is_used_and_no_other_pipeline_notices() {
         let reloads = || weir.all_logged("configuration reloaded");
         eventually("it is read", async || reloads().len() == number).await;
         assert_eq!(reloads()[number - 1]["changed"], changed);
+        let old = std::mem::replace(&mut said, told(&weir).await);
+        only_one_is_new(&old, &said, changed);
         all_arrives(&weir, &backends, &credentials, number + 1).await;
         for ((pipeline, backend), before) in backends.by_pipeline().into_iter().zip(before) {
             let expected = before + usize::from(pipeline == changed);
