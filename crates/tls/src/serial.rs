@@ -10,8 +10,13 @@ use x509_cert::der::Decode as _;
 /// certificate cannot be read.
 pub fn serial(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = Certificate::from_der(certificate).ok()?;
+    let bytes = match certificate.tbs_certificate().serial_number().as_bytes() {
+        // It says that the number is not negative.
+        [0, rest @ ..] if !rest.is_empty() => rest,
+        all => all,
+    };
     let mut digits = String::new();
-    for byte in certificate.tbs_certificate().serial_number().as_bytes() {
+    for byte in bytes {
         // Writing to a String cannot fail.
         let _ = write!(digits, "{byte:02X}");
     }

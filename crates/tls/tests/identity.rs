@@ -1,7 +1,7 @@
 //! Certificates and keys as `openssl` writes them.
 
 use rustls::pki_types::PrivateKeyDer;
-use weir_tls::{IdentityError, certificates, chain, identity, private_key, roots, to_pem};
+use weir_tls::{IdentityError, certificates, chain, identity, private_key, roots, serial, to_pem};
 
 /// X.509 v1: what `openssl x509 -req` makes when it is told nothing of extensions.
 const V1_CERTIFICATE: &str = include_str!("pems/v1.crt");
@@ -17,6 +17,14 @@ fn a_certificate_of_version_1_is_used_with_its_key_and_no_other() {
     let usable = identity(chain(V1_CERTIFICATE).unwrap(), private_key(V1_KEY).unwrap()).unwrap();
     assert_eq!(usable.cert, chain(V1_CERTIFICATE).unwrap());
     assert_eq!(identity_error(private_key(OTHER_KEY).unwrap()), Some(IdentityError::Mismatch));
+}
+
+/// The first bit of one is set.
+#[test]
+fn serial_numbers_are_written_as_openssl_does() {
+    let of = |pem: &str| serial(&chain(pem).unwrap()[0]).unwrap();
+    assert_eq!(of(V1_CERTIFICATE), "0238B8F654834DE99B8F018B7D9B9C794A64226A");
+    assert_eq!(of(include_str!("pems/large-serial.crt")), "FF00000000000000000000000000000000001A");
 }
 
 #[test]
