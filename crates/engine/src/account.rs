@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 use weir_journal::{Backlog, Entry, Journal, QueueId};
 use weir_plan::{Overflow, PipelineId};
@@ -16,7 +17,7 @@ use crate::obligation::Leftover;
 use crate::request_size::RequestSize;
 use crate::samples::Samples;
 use crate::share::Share;
-use crate::taps::Followed;
+use crate::taps::{Followed, RecoveredItems, Way};
 
 /// From this fullness of the backlog on, clients are slowed down as much as they ever are.
 const FULL_PRESSURE: f64 = 0.5;
@@ -45,6 +46,8 @@ pub(crate) struct Account {
     pub(crate) given_up: Samples,
     /// Entries of the queue in which somebody has seen an item.
     pub(crate) followed: Followed,
+    /// A few items of what was in the queue when the process began.
+    pub(crate) recovered: RecoveredItems,
     /// Parts of entries that a pipeline left behind.
     leftovers: Mutex<Vec<Leftover>>,
     /// Since when it has no pipeline: process time, see [`Account::orphan`].
@@ -123,6 +126,7 @@ impl Account {
             delivered_bytes: AtomicU64::new(0),
             given_up: Samples::default(),
             followed: Followed::default(),
+            recovered: RecoveredItems::default(),
             leftovers: Mutex::default(),
             orphaned_at: Mutex::default(),
         }
@@ -133,6 +137,7 @@ impl Account {
         *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
         // The room is that of pipelines.
         self.given_up.fit(0);
+        self.recovered.fit(0);
         if let Some(queue) = &self.queue {
             queue.set_limits(ORPHANS_LIMITS);
         }
@@ -288,6 +293,17 @@ impl Account {
         let now_ms = unix_nanos() / 1_000_000;
         if self.given_up.is_due(now_ms / 1000) {
             self.given_up.push(now_ms, (reason.as_str(), reason.explanation()), items, body);
+        }
+    }
+
+    /// An entry was read to be sent. If it was there when the process began, a few of its items may be kept.
+    pub(crate) fn was_read(&self, entry: &Entry, request: &Bytes) {
+        let Some(queue) = self.queue.as_ref().filter(|queue| queue.journal.is_recovered(entry)) else { return };
+        let Some(mark) = self.recovered.keep(&self.id, entry, request) else { return };
+        self.followed.keep(*entry, &mark);
+        // It may have been given up before that.
+        if !queue.journal.is_owed(queue.id, entry) {
+            self.followed.tell(entry, Way::Dropped);
         }
     }
 

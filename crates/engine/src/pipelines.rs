@@ -188,7 +188,8 @@ impl Pipelines {
         }
         let running = self.running.get_mut(&id)?;
         let pipeline = Arc::clone(&running.pipeline);
-        let new = || Arc::new(Recent::within(division.recent));
+        let room = division.recent - pipeline.account.recovered.fit(division.recent);
+        let new = || Arc::new(Recent::within(room));
         let route = match rules {
             Ok(rules) => {
                 let recent = before.to(&id).filter(|before| has_same_rules(before.rules.as_ref(), rules.as_ref()));
@@ -218,7 +219,10 @@ impl Pipelines {
         self.running.values().chain(self.leaving.values()).for_each(|running| running.resize(division));
         let routes = self.intake.routes();
         routes.deltas().for_each(|(_, delta)| delta.resize(division.series));
-        routes.routes.iter().for_each(|route| route.recent.resize(division.recent));
+        for route in &routes.routes {
+            let recovered = route.pipeline.account.recovered.fit(division.recent);
+            route.recent.resize(division.recent - recovered);
+        }
     }
 
     /// How large a request may be. One for which there can never be room would otherwise be refused for ever.
@@ -291,6 +295,8 @@ impl Pipelines {
         };
         let returns = self.accounts.adopt(&planned.id, division.share, planned.backlog);
         let account = returns.unwrap_or_else(|| self.open_account(planned, division));
+        // Before the pipeline reads anything.
+        account.recovered.fit(division.recent);
         let common = Common { limits: limits_of(planned, division), ..self.common.clone() };
         let (pipeline, delivery) = Pipeline::new(planned.exporter_label(), account, backend, common);
         let task = self.tasks.spawn(delivery).id();

@@ -14,6 +14,7 @@ mod inbox;
 mod mark;
 mod outside;
 mod recent;
+mod recovered;
 mod rehearsal;
 mod tap;
 
@@ -38,6 +39,7 @@ pub use mark::Way;
 use outside::Outside;
 pub use recent::RecentItems;
 pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
+pub(crate) use recovered::RecoveredItems;
 pub use rehearsal::{Deltas, Rehearsal};
 use tap::Tap;
 pub use tap::{has_any, needles};

@@ -155,7 +155,9 @@ impl View {
     /// The recent items of a pipeline; `None` if there is no such pipeline. Whoever keeps it keeps memory that was set aside
     /// for it.
     pub fn recent(&self, pipeline: &PipelineId) -> Option<RecentItems> {
-        self.0.intake.routes().to(pipeline).map(|route| route.recent.lists())
+        let routes = self.0.intake.routes();
+        let route = routes.to(pipeline)?;
+        Some(RecentItems { recovered: route.pipeline.account.recovered.list(), ..route.recent.lists() })
     }
 }
 

@@ -22,11 +22,13 @@ use crate::model::{Backlog, DamageReport, Entry, Loss, Order, Position, QueueId,
 pub struct Journal {
     fs: Arc<dyn Fs>,
     index: Mutex<Index>,
+    /// Segments from this one on were begun since the journal was opened.
+    begins_at: u64,
 }
 
 impl Journal {
-    pub(crate) fn new(fs: Arc<dyn Fs>, index: Index) -> Self {
-        Self { fs, index: Mutex::new(index) }
+    pub(crate) fn new(fs: Arc<dyn Fs>, index: Index, begins_at: u64) -> Self {
+        Self { fs, index: Mutex::new(index), begins_at }
     }
 
     pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
@@ -105,6 +107,11 @@ impl Journal {
         if is_owed && index.is_new_damage(segment, number) {
             index.discover(DamageReport::of_entry(entry, what.to_owned()));
         }
+    }
+
+    /// Whether the entry was there when the journal was opened.
+    pub fn is_recovered(&self, entry: &Entry) -> bool {
+        entry.position.segment < self.begins_at
     }
 
     /// Whether `queue` is still owed the entry.

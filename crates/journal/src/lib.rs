@@ -109,6 +109,6 @@ pub struct Options {
 pub fn open(fs: Arc<dyn Fs>, options: Options) -> Result<(Writer, Arc<Journal>, Recovery), OpenError> {
     let mut recovered = recover::recover(&*fs)?;
     let recovery = std::mem::take(&mut recovered.recovery);
-    let journal = Arc::new(Journal::new(Arc::clone(&fs), std::mem::take(&mut recovered.index)));
+    let journal = Arc::new(Journal::new(Arc::clone(&fs), std::mem::take(&mut recovered.index), recovered.next_id));
     Ok((Writer::new(fs, options, Arc::clone(&journal), recovered), journal, recovery))
 }

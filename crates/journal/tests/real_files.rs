@@ -57,6 +57,24 @@ fn drain(journal: &Journal, queue: QueueId, max_bytes: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn an_entry_is_known_by_the_process_that_wrote_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = {
+        let (mut writer, journal, _) = open_dir(dir.path());
+        let queue = journal.queue("a");
+        let entry = append(&mut writer, b"before", &[queue]);
+        assert!(!journal.is_recovered(&entry));
+        entry
+    };
+    let (mut writer, journal, _) = open_dir(dir.path());
+    let queue = journal.queue("a");
+    assert!(journal.is_recovered(&written));
+    assert!(!journal.is_recovered(&append(&mut writer, b"after", &[queue])));
+    let taken = journal.take(queue, Order::Oldest, 100, &mut |_| true).unwrap();
+    assert!(taken.entries.first().is_some_and(|(entry, _)| journal.is_recovered(entry)));
+}
+
+#[test]
 fn what_is_owed_is_there_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, journal, recovery) = open_dir(dir.path());

@@ -87,8 +87,10 @@ async function findKept(text) {
     const kept = await ask(`api/recent?pipeline=${pipeline}&text=${encodeURIComponent(text)}`).catch(() => ({
       items: [],
       removed: [],
+      recovered: [],
     }));
     if (text !== words) return;
+    for (const item of kept.recovered) note("recovered", item);
     for (const item of [...kept.items, ...kept.removed]) note("in", item);
   }
 }
@@ -185,6 +187,7 @@ function itemWay({ item, steps, way: last, wayBy }) {
   return element("div", { class: "way" },
     element("p", { class: "line" }, ...summary(item)),
     element("ol", {},
+      step("recovered", "was written to the disk, before this process started"),
       step("in", "arrived"),
       step("removed", rule ? removedBy(rule) : "removed by a rule"),
       step("out", "passed the rules"),

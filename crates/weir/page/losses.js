@@ -199,18 +199,21 @@ async function copySample(key, what, event) {
 async function showRecent(pipeline, list, from, only) {
   const shown = $("losses-recent");
   try {
-    recent = (await ask(`api/recent?pipeline=${pipeline}`))[list].filter((item) => !only || item.way === only);
+    const kept = await ask(`api/recent?pipeline=${pipeline}`);
+    // What was on the disk when the process started has a list of its own, whatever has become of it.
+    const items = list === "lost" ? [...kept.lost, ...kept.recovered] : kept[list];
+    recent = items.filter((item) => !only || item.way === only);
     const what =
       list === "removed"
         ? "the last that each condition removed"
         : only === "rejected"
           ? "those that the backend refused"
           : "those that were dropped here";
-    const items = recent.map((item, index) => entry({ ...item, seq: index }, false));
+    const lines = recent.map((item, index) => entry({ ...item, seq: index }, false));
     shown.replaceChildren(
       element("h2", { tabindex: "-1" }, `Recent items of ${pipeline}: ${what}`),
-      items.length
-        ? element("ol", { class: "items" }, ...items)
+      lines.length
+        ? element("ol", { class: "items" }, ...lines)
         : element("p", {}, "There are none. Only a few items a second are kept, and none of before the rules changed."),
     );
     shown.querySelector("h2").focus();

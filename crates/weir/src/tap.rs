@@ -154,8 +154,7 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
 fn recent(admin: &Admin, args: &TapArgs) -> anyhow::Result<ExitCode> {
     let redact = if args.no_redact { "&redact=false" } else { "" };
     let page = admin.get(&format!("/api/recent?pipeline={}{redact}", args.pipeline))?;
-    let of = |list: &str| page[list].as_array().cloned().unwrap_or_default();
-    let items: BTreeMap<_, _> = ["items", "lost", "removed"].into_iter().flat_map(of).map(numbered).collect();
+    let items = recent_items(&page);
     let most = args.n.and_then(|n| usize::try_from(n).ok()).unwrap_or(items.len());
     let columns = args.columns();
     for item in items.values().skip(items.len().saturating_sub(most)) {
@@ -171,8 +170,19 @@ fn recent(admin: &Admin, args: &TapArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn numbered(item: Value) -> (u64, Value) {
-    (number(&item["seq"]), item)
+/// All lists of a page of recent items together, the oldest first: what was on the disk when the process began comes before
+/// what has passed since, and its numbers are its own.
+pub(crate) fn recent_items(page: &Value) -> BTreeMap<(bool, u64), Value> {
+    let of = |list: &str| page[list].as_array().cloned().unwrap_or_default();
+    let passed = ["items", "lost", "removed"].into_iter().flat_map(of).map(|item| ((true, number(&item["seq"])), item));
+    let recovered = of("recovered").into_iter().map(|mut item| {
+        let number = number(&item["seq"]);
+        if let Some(of) = item.as_object_mut() {
+            of.insert(IS_RECOVERED.to_owned(), json!(true));
+        }
+        ((false, number), item)
+    });
+    recovered.chain(passed).collect()
 }
 
 /// A tap of this command, and the last page of what it has caught.
@@ -257,6 +267,10 @@ pub(crate) fn left_out(pages: &[Value]) -> u64 {
     pages.iter().map(|page| number(&page["left_out"])).sum()
 }
 
+/// What says of an item that it was on the disk when the process began, and how a line says so.
+const IS_RECOVERED: &str = "is_recovered";
+const FROM_BEFORE: &str = ", written before the start";
+
 /// An item in one line.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
@@ -265,7 +279,7 @@ pub(crate) struct Line {
     pipeline: String,
     /// What has become of it.
     pub(crate) way: String,
-    /// By which rule, if one removed it.
+    /// By which rule, if one removed it; or that it is from before the start.
     by: String,
     what: String,
 }
@@ -273,7 +287,8 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn of(item: &Value) -> Self {
         let by = &item["removed_by"];
-        let by = by["field"].as_str().map_or_else(String::new, |field| {
+        let none = || if item[IS_RECOVERED] == true { FROM_BEFORE.to_owned() } else { String::new() };
+        let by = by["field"].as_str().map_or_else(none, |field| {
             let text = by["text"].as_str().filter(|text| !text.is_empty());
             format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
         });
@@ -383,6 +398,11 @@ mod tests {
         }
         let removed = json!({"at": "1970-01-01T00:00:01.000Z", "pipeline": "logs/a", "way": "removed", "item": {},
             "removed_by": {"field": "filter[0].conditions[0]", "text": "true"}});
+        let recovered = json!({"recovered": [{"seq": 1, "pipeline": "logs/a", "way": "stored", "item": {}}],
+            "items": [{"seq": 1}]});
+        let lines: Vec<_> = recent_items(&recovered).values().map(|item| Line::of(item).to_string()).collect();
+        assert_eq!(lines[0], " logs/a stored, written before the start: an item that cannot be read");
+        assert_eq!(lines.len(), 2);
         let expected = "00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
         assert_eq!(Line::of(&removed).to_string(), expected);
     }

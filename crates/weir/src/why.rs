@@ -25,7 +25,7 @@ use weir_units::parse_positive_duration;
 use crate::admin::{Admin, AdminArgs, LOSSES, number, sum};
 use crate::before_books;
 use crate::cli::Format;
-use crate::tables::{bytes, legible, rate, time, whole_seconds};
+use crate::tables::{bytes, count, legible, rate, time, whole_seconds};
 use crate::tap::{self, Line};
 use differences::Between;
 
@@ -45,7 +45,8 @@ Examples:
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
 what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what clients push
 and no pipeline takes is found, too. Recent items, and samples of what was refused for good or given up, are looked through
-before.
+before. Of what waits on the disk since before the start, a few items are known that were read to be sent; if more is there, the
+command that writes all of it is named.
 
 Of the last 50 configurations since its start, a process says when each came and by what: start, sighup, files_changed, daily,
 secret or saved; which pipelines it added, changed or removed; who changed these last, which is the newest manager of the fields
@@ -285,7 +286,9 @@ fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     }
     let pipeline = args.pipeline.as_deref().unwrap_or("*");
     let lost = find_among_lost(admin, pipeline, text)?;
-    let kept = find_among_recent(admin, pipeline, text)?;
+    let now = admin.get("/api/now")?;
+    let kept = find_among_recent(admin, &asked_for(&now, pipeline), text)?;
+    say_what_waits(&asked_for(&now, pipeline))?;
     let wish = |pipeline: &str, edge: &str| {
         let seconds = args.duration.as_secs().max(1);
         json!({"pipeline": pipeline, "edge": edge, "text": text, "items_per_second": 100, "seconds": seconds})
@@ -331,21 +334,42 @@ fn find_among_lost(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Result<
     Ok(lost)
 }
 
-/// Looks among the few items that are kept of what has passed; says how many have the text.
-fn find_among_recent(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Result<u64> {
-    let now = admin.get("/api/now")?;
-    let names = now["pipelines"].as_array().into_iter().flatten().filter_map(|of| of["pipeline"].as_str());
+/// The pipelines that are asked for: this one, or all.
+fn asked_for<'a>(now: &'a Value, pipeline: &str) -> Vec<&'a Value> {
+    let all = now["pipelines"].as_array().into_iter().flatten();
+    all.filter(|of| pipeline == "*" || of["pipeline"] == pipeline).collect()
+}
+
+/// Looks among the few items that are kept of what has passed, or was on the disk; says how many have the text.
+fn find_among_recent(admin: &Admin, pipelines: &[&Value], text: &str) -> anyhow::Result<u64> {
     let mut found = Found::default();
-    for name in names.filter(|name| pipeline == "*" || *name == pipeline) {
+    for name in pipelines.iter().filter_map(|of| of["pipeline"].as_str()) {
         let encoded = utf8_percent_encode(text, NON_ALPHANUMERIC);
         // A pipeline may have gone meanwhile.
         let Ok(recent) = admin.get(&format!("/api/recent?pipeline={name}&text={encoded}")) else { continue };
-        // The oldest first; some of those that were removed are among the others.
-        let all = ["items", "removed"].into_iter().flat_map(|list| recent[list].as_array().into_iter().flatten());
-        let by_number: BTreeMap<_, _> = all.map(|item| (number(&item["seq"]), item)).collect();
-        found.show(&json!({"items": by_number.values().collect::<Vec<_>>()}))?;
+        // Some are in several lists.
+        found.show(&json!({"items": tap::recent_items(&recent).values().collect::<Vec<_>>()}))?;
     }
     Ok(found.number)
+}
+
+/// Says how much is on the disk, which nobody looks through, and what does.
+fn say_what_waits(pipelines: &[&Value]) -> io::Result<()> {
+    for of in pipelines {
+        let (name, items) = (of["pipeline"].as_str().unwrap_or("-"), number(&of["backlog"]["items"]));
+        if items == 0 {
+            continue;
+        }
+        // Only traces are exported as text.
+        let format = if name.starts_with("traces/") { "" } else { " --format protobuf" };
+        let words = format!(
+            "On the disk for {name}: {}, of which a few at most are looked through. `weir journal export DATA_DIR --pipeline \
+             {name}{format}` writes all of them.",
+            count(items, "item")
+        );
+        writeln!(io::stderr(), "{}", legible(&words))?;
+    }
+    Ok(())
 }
 
 /// What was found so far.

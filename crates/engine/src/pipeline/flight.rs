@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weir_journal::{Journal, Order, ReadError};
+use weir_journal::{Entry, Journal, Order, ReadError};
 
 use crate::account::Account;
 use crate::books::DropReason;
@@ -87,6 +87,8 @@ impl Drop for Turn {
 /// A stretch of the backlog. If nobody is left to send it, the queue gets it back.
 struct Stretch {
     fetched: Vec<Arc<Obligation>>,
+    /// The first of it, if there is anything.
+    first: Option<Entry>,
     /// Where each piece is in the buffer.
     ranges: Vec<Range<usize>>,
     buffer: Vec<u8>,
@@ -127,9 +129,10 @@ fn take(account: &Arc<Account>, portion: Portion, permit: &mut Permit) -> Option
     for (entry, _) in taken.entries.drain(pieces.min(taken.entries.len())..) {
         account.release(&entry);
     }
+    let first = taken.entries.first().map(|(entry, _)| *entry);
     let piece = |(entry, range)| (Obligation::stored(entry, account), range);
     let (fetched, ranges) = taken.entries.into_iter().map(piece).unzip();
-    Some(Ok(Stretch { fetched, ranges, buffer: taken.buffer, too_large: taken.too_large }))
+    Some(Ok(Stretch { fetched, first, ranges, buffer: taken.buffer, too_large: taken.too_large }))
 }
 
 impl Crew {
@@ -186,7 +189,7 @@ impl Crew {
             Ok(None) => return Landed::not_sent(End::NothingToTake),
             Err(unread) => return Landed::not_sent(End::Unread(unread.to_string())),
         };
-        let Stretch { fetched, ranges, buffer, too_large } = taken;
+        let Stretch { fetched, first, ranges, buffer, too_large } = taken;
         if fetched.is_empty() {
             return Landed::not_sent(too_large.map_or(End::NothingToTake, End::NoRoom));
         }
@@ -194,6 +197,9 @@ impl Crew {
         let buffer = budget::charge(buffer, permit);
         let bodies: Vec<_> = ranges.into_iter().map(|range| buffer.slice(range)).collect();
         drop(buffer);
+        if let Some((entry, body)) = first.zip(bodies.first()) {
+            self.account.was_read(&entry, body);
+        }
         let sent = Instant::now();
         let outcome = self.exchange(bodies.clone()).await;
         Landed { end: End::Outcome(outcome), sent, fetched, bodies, damaged: Vec::new(), _permit: None }

@@ -93,6 +93,9 @@ pub(super) fn enter_recovered(recovery: &Recovery, accounts: &[Arc<Account>]) {
         let Some(queue) = &account.queue else { continue };
         let backlog = recovery.queues.iter().find(|(id, ..)| *id == queue.id).map(|(.., backlog)| backlog.items);
         let lost = recovery.lost.iter().find(|(id, _)| *id == queue.id).map(|(_, loss)| loss.items);
+        if backlog.is_some_and(|items| items > 0) {
+            account.recovered.are_there();
+        }
         account.books.recover(backlog.unwrap_or_default());
         account.books.recover_damaged(lost.unwrap_or_default());
     }

@@ -41,7 +41,7 @@ const NANOS: u64 = 1_000_000_000;
 /// It is looked for from somewhere among so many items on.
 const BEGINNINGS: usize = 1000;
 /// What an item costs beside its bytes.
-const ITEM_BYTES: usize = size_of::<Caught>() + 64 + followed::BYTES;
+pub(super) const ITEM_BYTES: usize = size_of::<Caught>() + 64 + followed::BYTES;
 
 /// What is kept of one pipeline.
 #[derive(Debug)]
@@ -78,10 +78,13 @@ pub struct RecentItems {
     pub items: Vec<Arc<Caught>>,
     /// Items that conditions removed, by condition, the newest first. Some of them are among `items`, with the same number.
     pub removed: Vec<Arc<Caught>>,
+    /// Items that were on the disk when the process began, as they are there, in the order in which they were read for the
+    /// backend. Their numbers are their own.
+    pub recovered: Vec<Arc<Caught>>,
 }
 
 impl RecentItems {
-    /// Those that were given up, or refused by the backend, the newest first.
+    /// Those of `items` that were given up, or refused by the backend, the newest first.
     pub fn lost(&self) -> impl Iterator<Item = &Arc<Caught>> {
         let is_lost = |item: &&Arc<Caught>| matches!(item.way(), Some(Way::Dropped | Way::Rejected));
         self.items.iter().rev().filter(is_lost)
@@ -122,12 +125,12 @@ impl Recent {
         fit_removed(&mut lock(&self.removed), &self.room);
     }
 
-    /// What is kept now.
+    /// What is kept now; others know what was on the disk.
     pub(crate) fn lists(&self) -> RecentItems {
         let items = lock(&self.items).iter().cloned().collect();
         let removed = lock(&self.removed);
         let newest_first = removed.values().flat_map(|removals| removals.items.iter().rev());
-        RecentItems { items, removed: newest_first.cloned().collect() }
+        RecentItems { items, removed: newest_first.cloned().collect(), recovered: Vec::new() }
     }
 
     /// What is to be kept of a request that is done with the rules. A clock that was set back is a second like any other.
@@ -242,7 +245,8 @@ impl<'a> Look<'a> {
     }
 }
 
-fn cost(item: &Arc<Caught>) -> usize {
+/// What an item takes.
+pub(super) fn cost(item: &Arc<Caught>) -> usize {
     ITEM_BYTES + item.pipeline.as_ref().map_or(0, |pipeline| pipeline.name.len()) + item.request.len()
 }
 

@@ -1,5 +1,5 @@
 //! `/api/recent?pipeline=traces/shop`: the few items of a pipeline that are kept without a tap: what passed, what its rules
-//! removed, and what was lost. `&redact=false` shows what looks like a secret, too; `&text=` leaves those in which it occurs.
+//! removed, what was lost, and what was on the disk when the process began. `&redact=false` shows what looks like a secret, too; `&text=` leaves those in which it occurs.
 
 use std::sync::Arc;
 
@@ -53,6 +53,7 @@ impl RecentPage {
             since: recent.items.first().map(|oldest| rfc3339_millis(oldest.unix_ms)),
             lost: list(newest(recent.lost().filter(is_wanted))),
             removed: list(newest(recent.removed.iter().filter(is_wanted))),
+            recovered: list(newest(recent.recovered.iter().rev().filter(is_wanted))),
             items: list(newest(recent.items.iter().rev().filter(is_wanted))),
         };
         Ok(show(body, &answer))
@@ -87,7 +88,8 @@ impl Page for RecentPage {
     }
 }
 
-/// Every list begins with the newest; of `removed`, each condition's does. An item has the same `seq` in each list.
+/// Every list begins with the newest; of `removed`, each condition's does. An item has the same `seq` in each list, but for
+/// `recovered`, which has items and numbers of its own; its items passed when they were written to the disk.
 #[derive(Serialize)]
 struct Answer {
     pipeline: String,
@@ -96,5 +98,6 @@ struct Answer {
     since: Option<String>,
     lost: Items,
     removed: Items,
+    recovered: Items,
     items: Items,
 }
