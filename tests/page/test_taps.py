@@ -213,6 +213,23 @@ def test_what_was_refused_before_is_found_by_its_text(page: Page, sick: Scene) -
     page.wait_text("#find-ways", refused[0]["code"])
 
 
+def test_what_is_on_the_disk_since_before_the_start_is_found(page: Page, lab: Lab, binary: Path, tmp_path: Path) -> None:
+    wanted, flags = secrets.token_hex(16), ("--data-dir", str(tmp_path / "data"), "--spill-after", "10ms")
+    first = Scene(lab, binary, *flags)
+    first.sink.refuse("503:100")
+    send_spans(first.weir, span(wanted, "/orders"))
+    first.weir.stop()
+    scene = Scene(lab, binary, *flags, sink=first.sink)
+    recent = f"http://{scene.weir.admin}/api/recent?pipeline=traces/shop"
+    page.wait(lambda: requests.get(recent, timeout=10).json()["recovered"], "it is read to be sent")
+    page.open(scene.weir.admin, "find")
+    page.write("#find-text", wanted)
+    page.press(Keys.ENTER)
+    page.wait_text("#find-ways", "was written to the disk, before this process started")
+    page.button("#find-form", "Stop")
+    scene.weir.stop()
+
+
 def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) -> None:
     page.open(busy.weir.admin, "rules")
     page.choose("#rules-pipeline", "traces/shop")

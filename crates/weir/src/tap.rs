@@ -53,7 +53,8 @@ pub(crate) struct TapArgs {
     pipeline: String,
     #[command(flatten)]
     admin: AdminArgs,
-    /// Show recent items, and end: a few that passed, that rules removed, or that were lost before anybody looked
+    /// Show recent items, and end: a few that passed, that rules removed, that were lost before anybody looked, or that were on
+    /// the disk when the process started
     #[arg(long, conflicts_with_all = ["edge", "rule", "text", "condition", "rate", "duration"])]
     recent: bool,
     /// Show the attributes of recent items, and end: how many items have each, how many values, and what it takes

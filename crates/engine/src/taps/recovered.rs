@@ -3,7 +3,7 @@
 //! Nothing is read, and no request is decoded, for their sake. Once a second, the first items of an entry that is sent
 //! anyway are kept, if an earlier process wrote it: as they are on the disk, after the rules. They are copies within a
 //! part of the room for recent items, where older ones make room. A pipeline of which nothing was found has no such
-//! part, and its reads cost one load more.
+//! part.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
