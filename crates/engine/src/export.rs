@@ -122,7 +122,7 @@ pub(crate) fn backend(
     proxy: &settings::Proxy,
 ) -> Result<Arc<dyn Backend>, SetupError> {
     if let (Body::FluentBit(settings), false) = (&pipeline.output.body, pipeline.output.is_remote()) {
-        // It has none. Those of before may come back, and were not used meanwhile.
+        // Nobody is sent credentials. If those of before come back, they were not used meanwhile.
         limits.take_up_credentials(&pipeline.output);
         return Ok(Arc::new(Local { settings: settings.clone(), encode: limits.encode.clone() }));
     }

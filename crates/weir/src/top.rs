@@ -125,7 +125,7 @@ enum Topic {
 }
 
 impl Topic {
-    /// What it shows beside what there is of pipelines in any case; null if that is nothing.
+    /// What it needs beside what is asked in any case; null if that is nothing.
     fn ask(self, admin: &Admin) -> anyhow::Result<Value> {
         match self {
             Self::Pipelines => admin.get(LOSSES),

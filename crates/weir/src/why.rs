@@ -119,7 +119,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 
 fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     let (page, health) = (admin.get("/api/now")?, admin.get("/health/pipelines")?);
-    let (configuration, past) = (admin.get("/api/configuration")?, admin.get(LOSSES)?);
+    let (configuration, past) = (admin.get(configuration::PATH)?, admin.get(LOSSES)?);
     let wanted = wanted(args.pipeline.as_deref(), pipelines_of("/api/now", &page)?)?;
     let (mut out, lost_before) = (String::new(), before_books::words(&page, &past));
     for pipeline in wanted {

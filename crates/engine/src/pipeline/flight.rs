@@ -87,7 +87,7 @@ impl Drop for Turn {
 /// A stretch of the backlog. If nobody is left to send it, the queue gets it back.
 struct Stretch {
     fetched: Vec<Arc<Obligation>>,
-    /// The first of it, if there is anything.
+    /// Its first entry, if there is one.
     first: Option<Entry>,
     /// Where each piece is in the buffer.
     ranges: Vec<Range<usize>>,

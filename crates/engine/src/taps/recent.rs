@@ -37,7 +37,7 @@ pub(crate) const MAX_BYTES: usize = 1280 << 10;
 const OF_ROOM_FOR_REMOVED: usize = 5;
 /// An item takes no more than one part in so many of the room.
 const LARGEST_OF_ROOM: usize = 20;
-const NANOS: u64 = 1_000_000_000;
+pub(super) const NANOS_OF_SECOND: u64 = 1_000_000_000;
 /// It is looked for from somewhere among so many items on.
 const BEGINNINGS: usize = 1000;
 /// What an item costs beside its bytes.
@@ -150,7 +150,7 @@ impl Recent {
 
     /// Keeps what is due. True if somebody may want to know what becomes of the request.
     pub(super) fn keep(&self, due: Due, passing: &Passing<'_>, purse: Purse<'_>) -> bool {
-        let (second, began) = (passing.unix_nanos / NANOS, processor_time());
+        let (second, began) = (passing.unix_nanos / NANOS_OF_SECOND, processor_time());
         let until = began + self.time_left(second);
         let look = Look { passing, removers: passing.removers(), purse, until };
         let kept = if due.items { self.keep_items(&look) } else { Vec::new() };

@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_millis(5);
 const OF_RECENT: usize = 10;
 /// An item takes no more than one part in so many of that.
 const LARGEST_OF_ROOM: usize = 2;
-const NANOS_OF_SECOND: u64 = 1_000_000_000;
 const NANOS_OF_MILLISECOND: u64 = 1_000_000;
 
 /// Those of one pipeline.
@@ -72,7 +71,7 @@ impl RecoveredItems {
         if room == 0 {
             return None;
         }
-        let second = unix_nanos() / NANOS_OF_SECOND;
+        let second = unix_nanos() / recent::NANOS_OF_SECOND;
         // While the backend takes nothing, the same entries are read again and again.
         if self.second.load(Relaxed) == second || lock(&self.items).iter().any(|(of, _)| of == entry) {
             return None;

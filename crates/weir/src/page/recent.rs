@@ -1,5 +1,6 @@
 //! `/api/recent?pipeline=traces/shop`: the few items of a pipeline that are kept without a tap: what passed, what its rules
-//! removed, what was lost, and what was on the disk when the process began. `&redact=false` shows what looks like a secret, too; `&text=` leaves those in which it occurs.
+//! removed, what was lost, and what was on the disk when the process began. `&redact=false` shows what looks like a secret,
+//! too; `&text=` leaves those in which it occurs.
 
 use std::sync::Arc;
 
