@@ -239,7 +239,7 @@ def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: 
     page.open(scene.weir.admin, "destinations")
     page.wait_text("#destinations tr[data-key='traces/shop']", "certificate ends in ")
     since = page.wait_text("#destinations tr[data-key='traces/shop']", "credentials in use since ")
-    assert "own certificate" not in since, since
+    assert "client certificate" not in since, since
     page.picture(pictures / "certificate.png")
     scene.weir.stop()
     backend.close()

@@ -76,7 +76,9 @@ function credentials({ credentials: of }) {
   const own = of.client_certificate;
   return [
     under(`credentials in use since ${day(of.taken_up_at)}`, "narrow"),
-    ...(own ? [under(`own certificate, serial ${own.serial}`, "narrow"), endOf("own certificate", own.ends_at)] : []),
+    ...(own
+      ? [under(`client certificate, serial ${own.serial}`, "narrow"), endOf("client certificate", own.ends_at)]
+      : []),
   ];
 }
 

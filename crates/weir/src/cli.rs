@@ -126,7 +126,7 @@ pub(crate) enum Command {
     Top(crate::top::TopArgs),
     /// Show what passes a pipeline of a running process, live
     Tap(crate::tap::TapArgs),
-    /// Explain where the items of a pipeline went, follow one item, or tell the last hour or what became of configurations
+    /// Explain where the items of a pipeline went, follow one item, or show the last hour or configurations
     Why(crate::why::WhyArgs),
     /// Be a backend: count what arrives, and misbehave on request
     Sink(weir_loadtest::sink::SinkArgs),

@@ -40,7 +40,7 @@ Examples:
   weir why --configuration                   what became of the last configurations, the newest first
   weir why --configuration --format json | jq -r '.[] | select(.what == \"refused\") | .error'
   weir why --differences                     what is not as it was before the last change
-  weir why traces/shop --differences=3       of one pipeline, since number 3 of the last configurations; =3..5 up to number 5
+  weir why traces/shop --differences=3       the same of one pipeline since configuration 3; with =3..5 up to configuration 5
 
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
 what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what clients push
