@@ -22,6 +22,8 @@ pub(super) struct Local {
     pods: BTreeMap<Key, SeenPod>,
     /// Whoever makes pods cannot make two texts with one hash.
     hasher: RandomState,
+    /// Whether somebody wants to know what of pods may be scraped.
+    scrapes: bool,
     others: Objects,
     /// How often any of them changed, and how often they had when they were read last.
     changes: (u64, u64),
@@ -32,7 +34,8 @@ pub(super) struct Local {
 /// A pod as it was seen last.
 #[derive(Debug)]
 struct SeenPod {
-    hash: u64,
+    /// Of its text; `None` where that has to be read again, whatever it is.
+    hash: Option<u64>,
     /// Until it is read.
     text: Option<Box<str>>,
     /// As it is, or was before it changed.
@@ -44,31 +47,44 @@ struct SeenPod {
 struct PodSays {
     /// `None` before it was read, and where nobody understands it.
     pod: Option<Arc<Pod>>,
-    scrapable: Option<ScrapablePod>,
+    scrapable: Option<Box<ScrapablePod>>,
     findings: Vec<Diagnostic>,
 }
 
 /// Texts to read. That takes a while where there are many.
 pub(super) struct Unread {
-    pods: Vec<(Key, u64, Box<str>)>,
+    pods: Vec<(Key, Option<u64>, Box<str>)>,
+    scrapes: bool,
     /// All others together, if one is another than before, and how often any had changed.
     others: Option<(u64, String)>,
 }
 
 /// What they say.
 pub(super) struct JustRead {
-    pods: Vec<(Key, u64, PodSays)>,
+    pods: Vec<(Key, Option<u64>, PodSays)>,
     others: Option<(u64, Observed)>,
 }
 
 impl Local {
+    /// From now on it is known what of pods may be scraped, or not. Where it was not, it is when the pods have been listed
+    /// once more.
+    pub(super) fn keep_scrapables(&mut self, scrapes: bool) {
+        if self.scrapes == scrapes {
+            return;
+        }
+        self.scrapes = scrapes;
+        for pod in self.pods.values_mut() {
+            (pod.hash, pod.says.scrapable) = (None, None);
+        }
+    }
+
     /// Whether it is another than before.
     pub(super) fn put(&mut self, key: Key, text: Box<str>) -> bool {
         if key.0 != POD {
             let differs = self.others.put(key, text);
             return self.others_changed(differs);
         }
-        let hash = self.hasher.hash_one(&text);
+        let hash = Some(self.hasher.hash_one(&text));
         let known = self.pods.get_mut(&key);
         if known.as_ref().is_some_and(|known| known.hash == hash) {
             return false;
@@ -119,6 +135,7 @@ impl Local {
         let (now, read) = self.changes;
         Unread {
             pods: self.pods.iter().filter_map(unread).collect(),
+            scrapes: self.scrapes,
             others: (now != read).then(|| (now, self.others.text())),
         }
     }
@@ -139,14 +156,12 @@ impl Local {
         }
     }
 
-    /// All that is known, with what may be scraped of pods if somebody wants that.
-    pub(super) fn observed(&self, scrapes: bool) -> Observed {
+    /// All that is known.
+    pub(super) fn observed(&self) -> Observed {
         let mut all = self.others_say.clone();
         let say = || self.pods.values().map(|pod| &pod.says);
         all.facts.pods = say().filter_map(|says| says.pod.clone()).collect();
-        if scrapes {
-            all.facts.scrapables.pods = say().filter_map(|says| says.scrapable.clone()).collect();
-        }
+        all.facts.scrapables.pods = say().filter_map(|says| says.scrapable.as_deref().cloned()).collect();
         all.findings.extend(say().flat_map(|says| &says.findings).cloned());
         all
     }
@@ -159,19 +174,21 @@ impl Local {
 
 impl Unread {
     pub(super) fn read(self) -> JustRead {
+        let scrapes = self.scrapes;
         JustRead {
-            pods: self.pods.into_iter().map(|(key, hash, text)| (key, hash, PodSays::of(&text))).collect(),
+            pods: self.pods.into_iter().map(|(key, hash, text)| (key, hash, PodSays::of(&text, scrapes))).collect(),
             others: self.others.map(|(changes, text)| (changes, observe(text))),
         }
     }
 }
 
 impl PodSays {
-    fn of(pod: &str) -> Self {
+    fn of(pod: &str, scrapes: bool) -> Self {
         let owners: Vec<String> = owners_of(pod).iter().map(Value::to_string).collect();
         let observed = observe(list([pod].into_iter().chain(owners.iter().map(String::as_str))));
         let (pods, scrapables) = (observed.facts.pods, observed.facts.scrapables.pods);
-        Self { pod: pods.into_iter().next(), scrapable: scrapables.into_iter().next(), findings: observed.findings }
+        let scrapable = scrapables.into_iter().next().filter(|_| scrapes).map(Box::new);
+        Self { pod: pods.into_iter().next(), scrapable, findings: observed.findings }
     }
 }
 
@@ -246,7 +263,7 @@ mod tests {
         fn read(&mut self) -> Observed {
             let read = self.unread().read();
             self.know(read);
-            self.observed(true)
+            self.observed()
         }
     }
 
@@ -271,8 +288,22 @@ mod tests {
                 vec![workload(WorkloadKind::Job, "migration-2")],
             ]
         );
-        assert_eq!(facts.scrapables.pods.len(), 4);
-        assert_eq!(local.observed(false).facts.scrapables.pods, []);
+    }
+
+    /// There may be very many pods, and most processes with very many scrape none.
+    #[test]
+    fn what_may_be_scraped_is_known_where_somebody_wants_it() {
+        let mut local = Local::default();
+        let pods = [pod("a", ("DaemonSet", "d"), None)];
+        let scrapables = |local: &mut Local| local.read().facts.scrapables.pods.len();
+        assert!(local.replace(&pods));
+        assert_eq!(scrapables(&mut local), 0);
+        local.keep_scrapables(true);
+        assert!(local.replace(&pods), "pods that are listed are read again");
+        assert_eq!(scrapables(&mut local), 1);
+        assert!(!local.replace(&pods));
+        local.keep_scrapables(false);
+        assert_eq!((scrapables(&mut local), local.observed().facts.pods.len()), (0, 1));
     }
 
     /// However many pods there are, one that changes is read alone, and what others say is not read again.
@@ -315,7 +346,7 @@ mod tests {
         let owners = |observed: Observed| -> Vec<String> {
             observed.facts.pods.iter().map(|pod| pod.workloads[0].name.clone()).collect()
         };
-        assert_eq!(owners(local.observed(false)), ["d"], "as it was");
+        assert_eq!(owners(local.observed()), ["d"], "as it was");
         assert_eq!(owners(local.read()), ["later"]);
         assert_eq!(local.unread().pods.len(), 0);
         assert!(local.forget("Pod") && !local.forget("Pod"));

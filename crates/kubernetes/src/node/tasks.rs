@@ -77,7 +77,7 @@ pub(super) fn start(client: &Client, options: Options) -> Node {
     }
     tasks.spawn(watcher.clone().follow_wanted(wanted.clone()));
     tasks.spawn(watcher.of_cluster(leadership, wanted.clone(), namespace));
-    tasks.spawn(tell(Arc::clone(&shared), wanted.clone(), known));
+    tasks.spawn(tell(Arc::clone(&shared), known));
     let campaign = tokio::spawn(async move {
         let mut wanted = wanted;
         // Nobody takes part for whom there would be nothing to do, nor has the right to.
@@ -227,14 +227,13 @@ impl Watcher {
             let (pods, annotations, scrapes) = of_node(&wanted.borrow_and_update());
             let mut tasks = JoinSet::new();
             let facts = Purpose::Facts { annotations };
+            self.shared.local().keep_scrapables(scrapes);
             if pods {
                 tasks.spawn(self.clone().local(self.pods(), facts));
             }
             if scrapes {
                 tasks.spawn(self.clone().local(SERVICE, facts));
                 tasks.spawn(self.clone().local(ENDPOINT_SLICE, facts));
-                // Pods that are known already may be scraped from now on.
-                self.shared.changed[0].notify_one();
             } else {
                 let forgotten = [SERVICE, ENDPOINT_SLICE].map(|what| self.shared.local().forget(what.kind));
                 if forgotten.contains(&true) {
@@ -371,7 +370,7 @@ impl Said {
 }
 
 /// Makes facts of what was seen.
-async fn tell(shared: Arc<Shared>, wanted: cell::Receiver<Wants>, known: cell::Sender<Facts>) {
+async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
     let (mut next_cluster, mut of_cluster) = (Instant::now(), None);
     let (mut rests_until, said) = (Instant::now(), Said::default());
     loop {
@@ -398,7 +397,7 @@ async fn tell(shared: Arc<Shared>, wanted: cell::Receiver<Wants>, known: cell::S
         let observed = {
             let mut local = shared.local();
             local.know(read);
-            local.observed(wanted.borrow().scrapes)
+            local.observed()
         };
         // Whoever starts waits for its pods.
         let pace = if has_pods { LOCAL_PACE } else { Duration::ZERO };
