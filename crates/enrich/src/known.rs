@@ -35,6 +35,16 @@ impl Known {
         Self { cluster: Arc::clone(cluster), node_labels: node_labels.cloned(), pod, made: RwLock::default() }
     }
 
+    /// Whether it is what is known of this pod.
+    pub(crate) fn is_of(
+        &self,
+        cluster: &Cluster,
+        node_labels: Option<&Arc<BTreeMap<String, String>>>,
+        pod: &Arc<Pod>,
+    ) -> bool {
+        Arc::ptr_eq(&self.pod, pod) && self.node_labels.as_ref() == node_labels && *self.cluster == *cluster
+    }
+
     /// The node, where it is known.
     pub(crate) fn node(&self) -> Option<&str> {
         self.pod.node.as_deref().filter(|node| !node.is_empty())

@@ -31,13 +31,19 @@ pub struct PodIndex {
 impl PodIndex {
     /// Of pods with the same address or uid the last one counts.
     pub fn new(facts: ClusterFacts) -> Self {
+        Self::after(&Self::default(), facts)
+    }
+
+    /// After another state: what was made of a pod that is as it was then is not made again.
+    fn after(before: &Self, facts: ClusterFacts) -> Self {
         let cluster = Arc::new(facts.cluster);
         let mut index = Self { unknown: Known::new(&cluster, None, Arc::default()), ..Self::default() };
         let of_node = |labels| Known::new(&cluster, Some(labels), Arc::default());
         index.by_node.extend(facts.nodes.iter().map(|(name, labels)| (name.clone(), of_node(labels))));
         for pod in facts.pods {
             let labels = pod.node.as_ref().and_then(|node| facts.nodes.get(node));
-            let known = Arc::new(Known::new(&cluster, labels, Arc::clone(&pod)));
+            let known = before.by_uid.get(&pod.uid).filter(|known| known.is_of(&cluster, labels, &pod)).cloned();
+            let known = known.unwrap_or_else(|| Arc::new(Known::new(&cluster, labels, Arc::clone(&pod))));
             index.by_ip.extend(pod.ips.iter().map(|ip| (ip.to_canonical(), Arc::clone(&known))));
             if !pod.uid.is_empty() {
                 index.by_uid.insert(pod.uid.clone(), known);
@@ -114,8 +120,10 @@ impl PodList {
         if mem::replace(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner), new) == new {
             return;
         }
-        let mut index = PodIndex::new(facts);
-        index.remember(&self.now(), needed);
+        let before = self.now();
+        let mut index = PodIndex::after(&before, facts);
+        index.remember(&before, needed);
+        drop(before);
         let before = mem::replace(&mut *self.index.write().unwrap_or_else(PoisonError::into_inner), Arc::new(index));
         // Only now, when nobody waits for it: what was known of many pods takes a while to be given back.
         drop(before);
@@ -137,6 +145,8 @@ impl Pods for PodList {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use weir_plan::Pod;
 
     use super::*;
@@ -155,6 +165,33 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &list.now()));
         list.replace(facts("a"), &HashSet::new());
         assert!(!Arc::ptr_eq(&first, &list.now()));
+    }
+
+    #[test]
+    fn what_was_made_of_a_pod_stays_while_the_pod_does() {
+        let pod = |name: &str| {
+            Arc::new(Pod { name: name.into(), uid: name.into(), node: Some("n".into()), ..Pod::default() })
+        };
+        let labels =
+            |zone: &str| Arc::new(BTreeMap::from([("topology.kubernetes.io/zone".to_owned(), zone.to_owned())]));
+        let facts = |zone: &str, pods: &[Arc<Pod>]| ClusterFacts {
+            nodes: BTreeMap::from([("n".to_owned(), labels(zone))]),
+            pods: pods.to_vec(),
+            ..ClusterFacts::default()
+        };
+        let (a, b) = (pod("a"), pod("b"));
+        let list = PodList::new(facts("z1", &[Arc::clone(&a), b]));
+        let known = || ["a", "b"].map(|uid| Arc::clone(&list.now().by_uid[uid]));
+        let first = known();
+        list.replace(facts("z1", &[Arc::clone(&a), pod("b")]), &HashSet::new());
+        let second = known();
+        let same = |before: &[Arc<Known>; 2], now: &[Arc<Known>; 2]| [0, 1].map(|i| Arc::ptr_eq(&before[i], &now[i]));
+        // Equal pods that were read anew are other ones, but then nothing is put together again.
+        assert_eq!(same(&first, &second), [true, true]);
+        list.replace(facts("z1", &[Arc::clone(&a), pod("c"), pod("b")]), &HashSet::new());
+        assert_eq!(same(&second, &known()), [true, false]);
+        list.replace(facts("z2", &[a, pod("b")]), &HashSet::new());
+        assert_eq!(same(&second, &known()), [false, false], "the node is another");
     }
 
     #[test]

@@ -97,6 +97,9 @@ const MAX_MAP_BYTES: usize = 16 << 10;
 /// A pod in bytes, beside these. Without its containers, what it sends is still known to be of it.
 const MAX_POD_BYTES: usize = 32 << 10;
 
+/// Owners of a pod. One has one, and some have a few.
+const MAX_OWNERS: usize = 16;
+
 /// What of an object is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -111,7 +114,7 @@ pub(super) enum Purpose {
 /// A document.
 pub(super) struct Kept {
     pub(super) document: Value,
-    /// Labels, annotations and containers for which it is too large.
+    /// Labels, annotations, owners and containers for which it is too large.
     pub(super) left_out: usize,
 }
 
@@ -151,6 +154,10 @@ fn bound(kind: &str, document: &mut Value) -> usize {
             bytes <= MAX_MAP_BYTES
         });
         left_out += before - map.len();
+    }
+    if let Some(owners) = document.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        left_out += owners.len().saturating_sub(MAX_OWNERS);
+        owners.truncate(MAX_OWNERS);
     }
     let spec = document.get("spec").map_or(0, |spec| spec.to_string().len());
     if kind == "Pod" && spec > MAX_POD_BYTES {
@@ -263,9 +270,11 @@ mod tests {
         let containers =
             (0..2000).map(|number| json!({"name": format!("container-{number}"), "image": "nowhere/image"}));
         large["spec"]["containers"] = containers.collect();
+        let owner = large["metadata"]["ownerReferences"][0].clone();
+        large["metadata"]["ownerReferences"] = vec![owner; 1000].into();
         let Kept { document, left_out } = document("v1", "Pod", &mut large, Purpose::Facts { annotations: true });
         assert!(
-            left_out > 20_000 && document.to_string().len() < 40 << 10,
+            left_out > 20_900 && document.to_string().len() < 40 << 10,
             "{left_out}: {}",
             document.to_string().len()
         );

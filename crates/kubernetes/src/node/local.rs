@@ -16,6 +16,9 @@ use crate::operator::object::text;
 
 const POD: &str = "Pod";
 
+/// So many things that are wrong with a pod are told; whoever corrects these hears of others.
+const MOST_FINDINGS: usize = 10;
+
 /// Objects around a node, and what they say.
 #[derive(Debug, Default)]
 pub(super) struct Local {
@@ -61,6 +64,7 @@ pub(super) struct Unread {
 
 /// What they say.
 pub(super) struct JustRead {
+    scrapes: bool,
     pods: Vec<(Key, Option<u64>, PodSays)>,
     others: Option<(u64, Observed)>,
 }
@@ -142,7 +146,9 @@ impl Local {
 
     /// From now on that is known, as far as nothing changed meanwhile.
     pub(super) fn know(&mut self, read: JustRead) {
-        for (key, hash, says) in read.pods {
+        // Where somebody wants more of pods than there was to read, they are read again.
+        let is_enough = read.scrapes == self.scrapes;
+        for (key, hash, says) in read.pods.into_iter().filter(|_| is_enough) {
             if let Some(known) = self.pods.get_mut(&key) {
                 known.says = says;
                 // It may be another by now, which is read the next time.
@@ -176,6 +182,7 @@ impl Unread {
     pub(super) fn read(self) -> JustRead {
         let scrapes = self.scrapes;
         JustRead {
+            scrapes,
             pods: self.pods.into_iter().map(|(key, hash, text)| (key, hash, PodSays::of(&text, scrapes))).collect(),
             others: self.others.map(|(changes, text)| (changes, observe(text))),
         }
@@ -185,8 +192,9 @@ impl Unread {
 impl PodSays {
     fn of(pod: &str, scrapes: bool) -> Self {
         let owners: Vec<String> = owners_of(pod).iter().map(Value::to_string).collect();
-        let observed = observe(list([pod].into_iter().chain(owners.iter().map(String::as_str))));
+        let mut observed = observe(list([pod].into_iter().chain(owners.iter().map(String::as_str))));
         let (pods, scrapables) = (observed.facts.pods, observed.facts.scrapables.pods);
+        observed.findings.truncate(MOST_FINDINGS);
         let scrapable = scrapables.into_iter().next().filter(|_| scrapes).map(Box::new);
         Self { pod: pods.into_iter().next(), scrapable, findings: observed.findings }
     }
@@ -205,7 +213,7 @@ fn owners_of(pod: &str) -> Vec<Value> {
             _ => return None,
         };
         let namespace = text(&pod, "/metadata/namespace").unwrap_or_default();
-        Some(json!({
+        let document = json!({
             "apiVersion": api_version,
             "kind": kind,
             "metadata": {
@@ -213,9 +221,11 @@ fn owners_of(pod: &str) -> Vec<Value> {
                 "namespace": namespace,
                 "ownerReferences": [{ "kind": behind.0, "name": behind.1 }],
             },
-        }))
+        });
+        Some(((kind, name), document))
     });
-    owners.collect()
+    // A pod may name an owner twice.
+    owners.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 /// A Deployment names its ReplicaSets after itself and the hash of their template, which is on each pod.
@@ -303,6 +313,15 @@ mod tests {
         assert_eq!(scrapables(&mut local), 1);
         assert!(!local.replace(&pods));
         local.keep_scrapables(false);
+        let read = {
+            local.set(&pod("a", ("DaemonSet", "later"), None));
+            local.unread().read()
+        };
+        local.keep_scrapables(true);
+        local.know(read);
+        assert!(local.replace(&pods));
+        assert_eq!(scrapables(&mut local), 1, "what was read before somebody wanted it is read again");
+        local.keep_scrapables(false);
         assert_eq!((scrapables(&mut local), local.observed().facts.pods.len()), (0, 1));
     }
 
@@ -359,8 +378,14 @@ mod tests {
         let mut local = Local::default();
         let (mut wrong, right) = (pod("a", ("DaemonSet", "d"), None), pod("b", ("DaemonSet", "d"), None));
         wrong["status"]["podIPs"] = json!([{"ip": "nowhere"}]);
+        let twice = json!({"kind": "Job", "name": "nightly-29012345"});
+        wrong["metadata"]["ownerReferences"] = json!([twice, twice]);
         local.replace(&[wrong, right]);
         let observed = local.read();
         assert_eq!((observed.facts.pods.len(), observed.findings.len()), (2, 1));
+        let mut wrong = pod("c", ("DaemonSet", "d"), None);
+        wrong["status"]["podIPs"] = (0..100).map(|_| json!({"ip": "nowhere"})).collect();
+        local.replace(&[wrong]);
+        assert_eq!(local.read().findings.len(), MOST_FINDINGS);
     }
 }

@@ -195,8 +195,8 @@ impl Watcher {
                         namespace,
                         name,
                         left_out,
-                        advice = "make labels and annotations of the object shorter",
-                        "too large: labels, annotations or containers are not known"
+                        advice = "make labels, annotations and owners of the object fewer",
+                        "too large: labels, annotations, owners or containers are not known"
                     );
                 });
             }
@@ -394,11 +394,13 @@ async fn tell(shared: Arc<Shared>, known: cell::Sender<Facts>) {
             (unread.read(), began.elapsed())
         };
         let Ok((read, took)) = spawn_blocking(reading).await else { continue };
+        let began = Instant::now();
         let observed = {
             let mut local = shared.local();
             local.know(read);
             local.observed()
         };
+        let took = took + began.elapsed();
         // Whoever starts waits for its pods.
         let pace = if has_pods { LOCAL_PACE } else { Duration::ZERO };
         rests_until = Instant::now() + pace.max((SHARE - 1) * took);
