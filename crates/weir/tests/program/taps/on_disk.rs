@@ -62,6 +62,12 @@ async fn a_few_items_from_before_the_start_are_known() {
     assert!(said.contains("On the disk for traces/shop: 10 items,") && said.contains(command), "{said}");
     let (code, _, said) = told(port, &["why", "--item", "GET /orders/9", "-d", "1s"]).await;
     assert!(code == Some(1) && said.contains(command), "not all of it is looked at: {said}");
+    let nothing = "nothing with it is in what was looked at\n";
+    assert!(said.ends_with(nothing), "its sender has sent it: {said}");
+    let (code, lines, said) = told(port, &["why", "traces/*", "--item", "GET /orders/1", "-d", "1s"]).await;
+    assert!(code == Some(0) && lines.contains(line) && said.contains(command), "{lines} {said}");
+    let (code, _, said) = told(port, &["why", "traces/shop", "--item", "GET /orders/9", "-d", "1s"]).await;
+    assert!(code == Some(1) && said.ends_with(nothing), "{said}");
     let (_, lines, _) = told(port, &["tap", "traces/shop", "--recent"]).await;
     assert_eq!(lines.matches(" stored, written before the start: ").count(), 4, "{lines}");
 
