@@ -39,7 +39,12 @@ impl Followed {
             marks.sweep_at = (2 * marks.of.len() + 16).min(MOST);
         }
         if marks.of.len() < MOST {
-            marks.of.entry(entry).or_default().push(mark.downgrade());
+            let of = marks.of.entry(entry).or_default();
+            // An entry that is read again and again gets a new mark each time. The list grows for those alone that are watched.
+            if of.len() == of.capacity() {
+                of.retain(WeakMark::is_watched);
+            }
+            of.push(mark.downgrade());
         }
         self.count.store(marks.of.len(), Ordering::Release);
     }
@@ -64,5 +69,36 @@ impl Followed {
             marks.iter().for_each(|mark| mark.set(Way::Dropped));
         }
         self.count.store(marks.of.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use weir_journal::{Durability, NewEntry, Options, Owed};
+    use weir_testkit::SimFs;
+
+    use super::*;
+
+    fn entry() -> Entry {
+        let (mut writer, journal, _) =
+            weir_journal::open(Arc::new(SimFs::new(1)), Options { segment_bytes: 1 << 20, seed: 1 }).unwrap();
+        let (payload, owed) = ([Bytes::from_static(b"-")], [Owed { queue: journal.queue("traces/a"), taken: false }]);
+        let new = NewEntry { payload: &payload, items: 1, owed: &owed };
+        writer.append(&[new], 7, Durability::Synced).unwrap()[0]
+    }
+
+    #[test]
+    fn marks_at_which_nobody_looks_do_not_pile_up() {
+        let (followed, entry, watched) = (Followed::default(), entry(), Mark::default());
+        followed.keep(entry, &watched);
+        for _ in 0..1000 {
+            followed.keep(entry, &Mark::default());
+        }
+        assert!(lock(&followed.marks).of[&entry].capacity() <= 8);
+        followed.tell(&entry, Way::Delivered);
+        assert_eq!(watched.way(), Way::Delivered);
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weir_otlp::Part;
+use weir_plan::PipelineId;
 
 use super::caught::{Caught, RemovedBy};
 use super::followed;
@@ -246,8 +247,13 @@ impl<'a> Look<'a> {
 }
 
 /// What an item takes.
-pub(super) fn cost(item: &Arc<Caught>) -> usize {
-    ITEM_BYTES + item.pipeline.as_ref().map_or(0, |pipeline| pipeline.name.len()) + item.request.len()
+fn cost(item: &Arc<Caught>) -> usize {
+    cost_of(item.pipeline.as_ref(), item.request.len())
+}
+
+/// What an item of so many bytes takes.
+pub(super) fn cost_of(pipeline: Option<&PipelineId>, bytes: usize) -> usize {
+    ITEM_BYTES + pipeline.map_or(0, |pipeline| pipeline.name.len()) + bytes
 }
 
 fn fit(items: &mut VecDeque<Arc<Caught>>, room: &AtomicUsize) {
@@ -274,7 +280,7 @@ fn fit_removed(removed: &mut BTreeMap<ConditionPlace, Removals>, room: &AtomicUs
 
 #[cfg(test)]
 mod tests {
-    use weir_plan::{PipelineId, Signal};
+    use weir_plan::Signal;
 
     use super::super::mark::Mark;
     use super::*;

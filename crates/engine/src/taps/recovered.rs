@@ -81,8 +81,9 @@ impl RecoveredItems {
         mark.set(Way::Stored);
         let until = processor_time() + PATIENCE;
         let parts = weir_otlp::single(pipeline.signal, request).take_while(|_| processor_time() < until);
-        let is_small =
-            |part: &Part<'_>| part.length() <= MOST_ITEM && cost(pipeline, part.length()) <= room / LARGEST_OF_ROOM;
+        let is_small = |part: &Part<'_>| {
+            part.length() <= MOST_ITEM && cost(Some(pipeline), part.length()) <= room / LARGEST_OF_ROOM
+        };
         let mut is_any = false;
         for part in parts.take(OF_ENTRY).filter(is_small) {
             self.push(pipeline, entry, &part, &mark);
@@ -93,7 +94,7 @@ impl RecoveredItems {
 
     fn push(&self, pipeline: &PipelineId, entry: &Entry, part: &Part<'_>, mark: &Mark) {
         let mut items = lock(&self.items);
-        make_room(&mut items, cost(pipeline, part.length()), self.room.load(Relaxed));
+        make_room(&mut items, cost(Some(pipeline), part.length()), self.room.load(Relaxed));
         let made = part.make();
         // A piece of the request would keep all of it in memory.
         let request = if part.is_slice() { Bytes::copy_from_slice(&made) } else { made };
@@ -105,17 +106,17 @@ impl RecoveredItems {
 }
 
 /// What an item of so many bytes takes.
-fn cost(pipeline: &PipelineId, bytes: usize) -> usize {
-    recent::ITEM_BYTES + size_of::<Entry>() + pipeline.name.len() + bytes
+fn cost(pipeline: Option<&PipelineId>, bytes: usize) -> usize {
+    recent::cost_of(pipeline, bytes) + size_of::<Entry>()
 }
 
 /// Lets the oldest go, until there is room for so many bytes.
 fn make_room(items: &mut VecDeque<(Entry, Arc<Caught>)>, bytes: usize, room: usize) {
-    let cost = |(_, item): &(Entry, Arc<Caught>)| recent::cost(item) + size_of::<Entry>();
-    let mut taken = bytes + items.iter().map(cost).sum::<usize>();
+    let cost_of = |(_, item): &(Entry, Arc<Caught>)| cost(item.pipeline.as_ref(), item.request.len());
+    let mut taken = bytes + items.iter().map(cost_of).sum::<usize>();
     while taken > room {
         let Some(oldest) = items.pop_front() else { return };
-        taken -= cost(&oldest);
+        taken -= cost_of(&oldest);
     }
 }
 
@@ -181,7 +182,7 @@ mod tests {
             assert!(keep(&recovered, entry, &request).is_some());
         }
         let list = recovered.list();
-        let taken: usize = list.iter().map(|item| recent::cost(item) + size_of::<Entry>()).sum();
+        let taken: usize = list.iter().map(|item| cost(item.pipeline.as_ref(), item.request.len())).sum();
         assert!(taken <= room && list.last().unwrap().number == 200, "{taken} of {room}");
         recovered.fit(0);
         recovered.fit(OF_RECENT * LARGEST_OF_ROOM * recent::ITEM_BYTES);
