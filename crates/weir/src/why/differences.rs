@@ -14,6 +14,10 @@ use super::{Format, pipelines_of, unknown};
 use crate::admin::{Admin, number};
 use crate::tables::{legible, legible_json};
 
+/// What the page does not show of a pipeline may differ all the same.
+const NOTHING: &str = "Nothing differs in inputs, rules, backends and settings, as far as --in-use shows them. `changed` in \
+                       --configuration names pipelines that differ in anything.";
+
 /// Which one is compared with which, by their numbers; without the second, with the one in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Between {
@@ -128,8 +132,7 @@ fn text(out: &mut impl Write, [from, to]: &[Side; 2]) -> io::Result<()> {
     writeln!(out, "--- {}\n+++ {}", from.headline, to.headline)?;
     let changes = changes(&from.told, &to.told);
     if changes.is_empty() {
-        let nothing = "Nothing that is shown of them differs. Credentials, certificates and paths are not shown.";
-        writeln!(out, "{nothing}")?;
+        writeln!(out, "{NOTHING}")?;
     }
     // Each line says whose it is.
     changes.into_iter().try_for_each(|(sign, told)| {
@@ -210,9 +213,7 @@ mod tests {
     fn where_pipelines_stand_makes_no_difference() {
         let [a, b] = ["a", "b"].map(|name| pipeline(name, &["1"], "gzip"));
         let sides = [side(1, json!([a, b])), side(2, json!([b, a]))];
-        assert!(told(&sides).ends_with(
-            "\nNothing that is shown of them differs. Credentials, certificates and paths are not shown.\n"
-        ));
+        assert!(told(&sides).ends_with(&format!("\n{NOTHING}\n")));
     }
 
     #[test]
