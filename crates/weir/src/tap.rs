@@ -268,9 +268,8 @@ pub(crate) fn left_out(pages: &[Value]) -> u64 {
     pages.iter().map(|page| number(&page["left_out"])).sum()
 }
 
-/// What says of an item that it was on the disk when the process began, and how a line says so.
+/// The field that says of an item that it was on the disk when the process began.
 const IS_RECOVERED: &str = "is_recovered";
-const FROM_BEFORE: &str = ", written before the start";
 
 /// An item in one line.
 #[derive(Debug, Clone)]
@@ -280,21 +279,22 @@ pub(crate) struct Line {
     pipeline: String,
     /// What has become of it.
     pub(crate) way: String,
-    /// By which rule, if one removed it; or that it is from before the start.
+    /// By which rule, if one removed it.
     by: String,
+    /// Whether it was on the disk when the process began.
+    is_recovered: bool,
     what: String,
 }
 
 impl Line {
     pub(crate) fn of(item: &Value) -> Self {
         let by = &item["removed_by"];
-        let none = || if item[IS_RECOVERED] == true { FROM_BEFORE.to_owned() } else { String::new() };
-        let by = by["field"].as_str().map_or_else(none, |field| {
+        let by = by["field"].as_str().map_or_else(String::new, |field| {
             let text = by["text"].as_str().filter(|text| !text.is_empty());
             format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
         });
         let (at, pipeline, way) = (moment(&item["at"]), words(&item["pipeline"]), words(&item["way"]));
-        Self { at, pipeline, way, by, what: summary(&item["item"]) }
+        Self { at, pipeline, way, by, is_recovered: item[IS_RECOVERED] == true, what: summary(&item["item"]) }
     }
 
     /// The same item, of which more has become since.
@@ -305,10 +305,18 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, pipeline, way, by, what } = self;
-        let at = at.map_or_else(String::new, |at| at.strftime("%H:%M:%S%.3f").to_string());
-        f.write_str(&legible(&format!("{at} {pipeline} {way}{by}: {what}")))
+        let Self { at, pipeline, way, by, is_recovered, what } = self;
+        let at = at.map_or_else(String::new, |at| time_of(at, Timestamp::now()));
+        let before = if *is_recovered { ", written before the start" } else { "" };
+        f.write_str(&legible(&format!("{at} {pipeline} {way}{by}{before}: {what}")))
     }
+}
+
+/// A time in UTC; of another day, with the date: what is kept may be old.
+fn time_of(at: Timestamp, now: Timestamp) -> String {
+    let [date, today] = [at, now].map(|at| at.strftime("%Y-%m-%d").to_string());
+    let time = at.strftime("%H:%M:%S%.3f");
+    if date == today { time.to_string() } else { format!("{date} {time}") }
 }
 
 /// What the single item of a request is.
@@ -404,7 +412,11 @@ mod tests {
         let lines: Vec<_> = recent_items(&recovered).values().map(|item| Line::of(item).to_string()).collect();
         assert_eq!(lines[0], " logs/a stored, written before the start: an item that cannot be read");
         assert_eq!(lines.len(), 2);
-        let expected = "00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
+        let expected =
+            "1970-01-01 00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
         assert_eq!(Line::of(&removed).to_string(), expected);
+        let [one, other] =
+            ["1970-01-01T23:59:59.5Z", "1970-01-02T00:00:00Z"].map(|at| at.parse::<Timestamp>().unwrap());
+        assert_eq!([time_of(one, one), time_of(one, other)], ["23:59:59.500", "1970-01-01 23:59:59.500"]);
     }
 }
