@@ -213,6 +213,18 @@ def test_what_was_refused_before_is_found_by_its_text(page: Page, sick: Scene) -
     page.wait_text("#find-ways", refused[0]["code"])
 
 
+# An item may be of another day; one of today has its time alone.
+MOMENTS = """
+    const done = arguments[0];
+    import("/dom.js").then(({ moment }) => done(["2001-02-03T12:00:00.250", new Date().setHours(12, 0, 0, 250)].map(moment)));
+"""
+
+
+def test_a_time_of_another_day_has_its_date(page: Page, idle: Scene) -> None:
+    page.open(idle.weir.admin)
+    assert page.driver.execute_async_script(MOMENTS) == ["2001-02-03 12:00:00.250", "12:00:00.250"]
+
+
 def test_what_is_on_the_disk_since_before_the_start_is_found(page: Page, lab: Lab, binary: Path, tmp_path: Path) -> None:
     wanted, flags = secrets.token_hex(16), ("--data-dir", str(tmp_path / "data"), "--spill-after", "10ms")
     first = Scene(lab, binary, *flags)

@@ -90,6 +90,12 @@ export function day(time) {
     `${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+// The time alone, if it is of today. What is kept may be of another day.
+export function moment(time) {
+  const [date, today] = [time, Date.now()].map((at) => day(at).slice(0, 10));
+  return date === today ? clock(time) : `${date} ${clock(time)}`;
+}
+
 export function facts(...pairs) {
   const list = element("dl");
   for (const [name, value] of pairs)

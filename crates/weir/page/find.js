@@ -1,7 +1,7 @@
 // The way of one item through all pipelines, from now on; and what is kept of it from before.
 
 import { ask, lostSamples } from "./ask.js";
-import { $, amount, clock, counted, duration, element, settle } from "./dom.js";
+import { $, amount, counted, duration, element, moment, settle } from "./dom.js";
 import { identity, removedBy, summary, way } from "./items.js";
 import { state } from "./state.js";
 import { Tap } from "./taps.js";
@@ -175,14 +175,14 @@ const loss = (sample) =>
     element(
       "p",
       { class: "words" },
-      `At ${clock(sample.at)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ` +
+      `At ${moment(sample.at)}, in a request with ${counted(sample.items, "item")}, with ${sample.code}: ` +
         `${sample.message}`,
     ),
   );
 
 function itemWay({ item, steps, way: last, wayBy }) {
   const step = (name, words) =>
-    steps.has(name) ? element("li", {}, element("time", {}, clock(steps.get(name).at)), " ", words) : null;
+    steps.has(name) ? element("li", {}, element("time", {}, moment(steps.get(name).at)), " ", words) : null;
   const rule = steps.get("removed")?.removedBy;
   return element("div", { class: "way" },
     element("p", { class: "line" }, ...summary(item)),
@@ -196,7 +196,7 @@ function itemWay({ item, steps, way: last, wayBy }) {
         ? element(
             "li",
             {},
-            element("time", {}, clock(wayBy)),
+            element("time", {}, moment(wayBy)),
             " ",
             way(last),
             element("span", { class: "faint" }, " (when this page heard of it)"),

@@ -1,6 +1,6 @@
 // One item of telemetry as OTLP/JSON: its line, its tree, and what tells it apart.
 
-import { button, clock, duration, element } from "./dom.js";
+import { button, duration, element, moment } from "./dom.js";
 
 const SIGNALS = [
   ["traces", "resourceSpans", "scopeSpans", "spans"],
@@ -172,7 +172,7 @@ export function entry(seen, withPipeline) {
       element(
         "summary",
         {},
-        element("time", { class: "faint" }, clock(seen.at)),
+        element("time", { class: "faint" }, moment(seen.at)),
         withPipeline ? element("span", {}, seen.pipeline) : null,
         ...summary(seen.item),
         way(seen.way) || element("span", { class: "badge", hidden: true }),

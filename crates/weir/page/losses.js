@@ -1,7 +1,7 @@
 // What was lost, with samples; and what rules remove, which is no loss.
 
 import { ask, lostSamples } from "./ask.js";
-import { $, amount, button, bytes, clock, copy, day, duration, element, faint, rate, short } from "./dom.js";
+import { $, amount, button, bytes, copy, day, duration, element, faint, moment, rate, short } from "./dom.js";
 import { entry } from "./items.js";
 import { lossKind, quantity, reasons, secondsSince, state, sum, unclaimedWords } from "./state.js";
 import { Table } from "./table.js";
@@ -322,7 +322,7 @@ const BEFORE = [
 
 const SAMPLES = [
   { head: "Pipeline", of: (sample) => sample.pipeline },
-  { head: "Time", of: (sample) => sample.at, cell: (sample) => clock(sample.at) },
+  { head: "Time", of: (sample) => sample.at, cell: (sample) => moment(sample.at) },
   { head: "Where", of: (sample) => WHERE[sample.way] },
   {
     head: "Why",
