@@ -19,12 +19,13 @@ fn a_certificate_of_version_1_is_used_with_its_key_and_no_other() {
     assert_eq!(identity_error(private_key(OTHER_KEY).unwrap()), Some(IdentityError::Mismatch));
 }
 
-/// The first bit of one is set.
+/// The first bit of one is set, and one is negative.
 #[test]
 fn serial_numbers_are_written_as_openssl_does() {
     let of = |pem: &str| serial(&chain(pem).unwrap()[0]).unwrap();
     assert_eq!(of(V1_CERTIFICATE), "0238B8F654834DE99B8F018B7D9B9C794A64226A");
     assert_eq!(of(include_str!("pems/large-serial.crt")), "FF00000000000000000000000000000000001A");
+    assert_eq!(of(include_str!("pems/negative-serial.crt")), "-81");
 }
 
 #[test]

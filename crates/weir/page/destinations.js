@@ -74,11 +74,13 @@ function endOf(what, end) {
 function credentials({ credentials: of }) {
   if (!of) return [];
   const own = of.client_certificate;
+  const since = under(`credentials in use since ${day(of.taken_up_at)}`, "narrow");
+  if (!own) return [since];
+  if (own.serial == null) return [since, under("client certificate cannot be read", "narrow warn")];
   return [
-    under(`credentials in use since ${day(of.taken_up_at)}`, "narrow"),
-    ...(own
-      ? [under(`client certificate, serial ${own.serial}`, "narrow"), endOf("client certificate", own.ends_at)]
-      : []),
+    since,
+    under(`client certificate, serial ${own.serial}`, "narrow"),
+    endOf("client certificate", own.ends_at),
   ];
 }
 

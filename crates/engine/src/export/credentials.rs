@@ -21,10 +21,10 @@ pub struct CredentialFigures {
 /// A certificate that the client shows. A backend sees all of it, so it is no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Its serial number in hexadecimal digits, as `openssl x509 -serial` prints it.
-    pub serial: String,
-    /// When it ends, in seconds since the Unix epoch.
-    pub ends_unix_seconds: u64,
+    /// Its serial number in hexadecimal digits, as `openssl x509 -serial` prints it. `None` if it cannot be read.
+    pub serial: Option<String>,
+    /// When it ends, in seconds since the Unix epoch. The same.
+    pub ends_unix_seconds: Option<u64>,
 }
 
 /// What the last exporter of a pipeline had.
@@ -54,16 +54,16 @@ impl LastCredentials {
         let same = self.last.filter(|(last, _)| *last == hash);
         let taken_up_unix_ms = same.map_or(now_ms, |(_, taken_up)| taken_up);
         self.last = Some((hash, taken_up_unix_ms));
-        Some(CredentialFigures { taken_up_unix_ms, certificate: identity.and_then(certificate) })
+        Some(CredentialFigures { taken_up_unix_ms, certificate: identity.map(certificate) })
     }
 }
 
-fn certificate(identity: &Identity) -> Option<ClientCertificate> {
-    let chain = weir_tls::chain(&identity.cert_pem).ok()?;
-    let own = chain.first()?;
-    let (serial, (_, end)) = (weir_tls::serial(own)?, weir_tls::validity(own)?);
-    let ends_unix_seconds = end.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Some(ClientCertificate { serial, ends_unix_seconds })
+/// One that is sent may be one that cannot be read here.
+fn certificate(identity: &Identity) -> ClientCertificate {
+    let chain = weir_tls::chain(&identity.cert_pem).unwrap_or_default();
+    let own = chain.first();
+    let end = own.and_then(weir_tls::validity).map(|(_, end)| end.duration_since(UNIX_EPOCH).unwrap_or_default());
+    ClientCertificate { serial: own.and_then(weir_tls::serial), ends_unix_seconds: end.map(|end| end.as_secs()) }
 }
 
 #[cfg(test)]
@@ -137,10 +137,15 @@ mod tests {
 
     #[test]
     fn a_certificate_of_the_client_has_its_serial_number() {
-        let [one, other] =
-            [Authority::new().identity(), Authority::new().identity()].map(|of| certificate(&of).unwrap());
-        assert!(one.serial != other.serial && one.serial.bytes().all(|digit| digit.is_ascii_hexdigit()), "{one:?}");
+        let [one, other] = [Authority::new().identity(), Authority::new().identity()].map(|of| certificate(&of));
+        assert!(one.ends_unix_seconds.is_some());
+        let [one, other] = [one, other].map(|of| of.serial.unwrap());
+        assert!(one != other && one.bytes().all(|digit| digit.is_ascii_hexdigit()), "{one}");
         let garbage = Identity { cert_pem: "garbage".into(), key_pem: Secret::new("garbage") };
-        assert_eq!(certificate(&garbage), None);
+        assert_eq!(
+            certificate(&garbage),
+            ClientCertificate { serial: None, ends_unix_seconds: None },
+            "but there is one"
+        );
     }
 }

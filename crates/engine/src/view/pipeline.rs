@@ -186,7 +186,7 @@ impl PipelineFigures {
         let rules = self.rules.capacity() * size_of::<RuleFigures>() + causes.sum::<usize>();
         let backend = self.backend.code.capacity() + self.backend.message.capacity();
         let certificate = self.credentials.as_ref().and_then(|of| of.certificate.as_ref());
-        let serial = certificate.map_or(0, |of| of.serial.capacity());
+        let serial = certificate.and_then(|of| of.serial.as_ref()).map_or(0, String::capacity);
         self.id.name.capacity() + self.exporter.capacity() + backend + serial + rules + tallies(&self.books)
     }
 }

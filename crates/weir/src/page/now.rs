@@ -338,18 +338,18 @@ struct Credentials<'a> {
     client_certificate: Option<ClientCertificate<'a>>,
 }
 
-/// The client's own, which every backend sees.
+/// The client's own, which every backend sees. Null are those of one that cannot be read.
 #[derive(Serialize)]
 struct ClientCertificate<'a> {
-    serial: &'a str,
-    ends_at: String,
+    serial: Option<&'a str>,
+    ends_at: Option<String>,
 }
 
 impl<'a> Credentials<'a> {
     fn of(of: &'a CredentialFigures) -> Self {
         let client_certificate = of.certificate.as_ref().map(|certificate| ClientCertificate {
-            serial: &certificate.serial,
-            ends_at: rfc3339_seconds(certificate.ends_unix_seconds),
+            serial: certificate.serial.as_deref(),
+            ends_at: certificate.ends_unix_seconds.map(rfc3339_seconds),
         });
         Self { taken_up_at: rfc3339_millis(of.taken_up_unix_ms), client_certificate }
     }
