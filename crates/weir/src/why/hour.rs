@@ -11,7 +11,7 @@ use weir_loadtest::output::printed;
 
 use super::{Format, pipelines_of, waiting, wanted};
 use crate::admin::{Admin, moment, number};
-use crate::tables::{count, legible, legible_json, rows_of_terminal, table, time};
+use crate::tables::{count, legible, legible_json, rate, rows_of_terminal, table, time};
 
 const PATH: &str = "/api/history";
 /// The process reads names as they are, but for the character between their parts.
@@ -126,8 +126,8 @@ impl<'a> Hour<'a> {
         let pending = of.iter().map(|point| point[PENDING]).max().unwrap_or_default();
         [
             self.until(newer),
-            rate(sum(of, ACCEPTED), seconds),
-            rate(sum(of, DELIVERED), seconds),
+            per_second(sum(of, ACCEPTED), seconds),
+            per_second(sum(of, DELIVERED), seconds),
             sum(of, LOST).to_string(),
             pending.to_string(),
         ]
@@ -158,18 +158,9 @@ fn sum(points: &[Point], column: usize) -> u64 {
     points.iter().fold(0, |sum, point| sum.saturating_add(point[column]))
 }
 
-/// Items a second. Few of them are not none.
-fn rate(items: u64, seconds: u64) -> String {
-    let rate = items as f64 / seconds.max(1) as f64;
-    if items == 0 {
-        "-".to_owned()
-    } else if rate < 0.1 {
-        "<0.1".to_owned()
-    } else if rate < 9.95 {
-        format!("{rate:.1}")
-    } else {
-        format!("{rate:.0}")
-    }
+/// Items a second in so many seconds.
+fn per_second(items: u64, seconds: u64) -> String {
+    if items == 0 { "-".to_owned() } else { rate(items as f64 / seconds.max(1) as f64) }
 }
 
 /// Sums, rows, and what was worst.
@@ -291,6 +282,7 @@ UNTIL                 IN/S  OUT/S  LOST  PENDING
 
     #[test]
     fn few_items_are_not_none() {
-        assert_eq!([rate(0, 60), rate(1, 60), rate(30, 60), rate(6_000, 60)], ["-", "<0.1", "0.5", "100"]);
+        let each = [0, 1, 30, 6_000].map(|items| per_second(items, 60));
+        assert_eq!(each, ["-", "0.017", "0.5", "100"]);
     }
 }
