@@ -30,7 +30,7 @@ Examples:
   weir why traces/shop                       one of them
   weir why --item 4bf92f3577b34da6a3ce929d0e0e4736        the way of the spans of a trace that passes from now on
   weir why logs/all --item 'order 4711' -d 2m
-  weir why traces/shop --history             its last hour: what came, went, was lost and waited, and when that was worst
+  weir why traces/shop --hour                its last hour: what came, went, was lost and waited, and when that was worst
   weir why traces/shop --in-use              what it takes, its rules, its backend and its settings
   weir why --configuration                   what became of the last configurations, the newest first
   weir why --configuration --format json | jq -r '.[] | select(.what == \"refused\") | .error'
@@ -47,7 +47,7 @@ Of the last 50 configurations since its start, a process says when each came and
 secret or saved; which pipelines it added, changed or removed; who changed these last, which is the newest manager of the fields
 of an object or the file that they are in; and why it was refused.
 
-With --history, each line is of some time that ended at UNTIL, in UTC. IN/S and OUT/S are items a second that came in and were
+With --hour, each line is of some time that ended at UNTIL, in UTC. IN/S and OUT/S are items a second that came in and were
 delivered, LOST all that were dropped or rejected in that time, and PENDING the most that were owed to the backend at once. There
 are as many lines as a terminal has room for, and twelve at most where there is none.
 
@@ -74,7 +74,7 @@ pub(crate) struct WhyArgs {
     configuration: bool,
     /// Show the last hour instead: items that came, were delivered or lost, and waited, step by step, and the worst of it
     #[arg(long, group = "topic", conflicts_with_all = ["item", "duration"])]
-    history: bool,
+    hour: bool,
     /// Show the configuration in use instead: inputs, rules in their effective order, backend and settings
     #[arg(long, group = "topic", conflicts_with_all = ["item", "duration"])]
     in_use: bool,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     if args.configuration {
         return configuration::show(&admin, args.format);
     }
-    if args.history {
+    if args.hour {
         return hour::show(&admin, pipeline, args.format);
     }
     if args.in_use {

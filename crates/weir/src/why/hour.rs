@@ -1,4 +1,4 @@
-//! `weir why --history`: the last hour of pipelines, in as many steps as there is room for, and when it was worst.
+//! `weir why --hour`: the last hour of pipelines, in as many steps as there is room for, and when it was worst.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -23,21 +23,21 @@ async fn the_last_hour_is_told_in_a_terminal() {
         points.any(|point| point[2] == 1)
     })
     .await;
-    let (code, text, _) = told(port, &["why", "traces/shop", "--history"]).await;
+    let (code, text, _) = told(port, &["why", "traces/shop", "--hour"]).await;
     assert_eq!(code, Some(0));
     assert!(text.starts_with("traces/shop: ") && text.contains(" were delivered and 1 lost in the last "), "{text}");
     assert!(text.contains("\nUNTIL ") && !text.contains("traces/other"), "{text}");
     assert!(text.contains("\n  most lost: 1 item in 1s until 20"), "{text}");
     assert!(text.contains("\n  rejected since the start: 1 item, INVALID_ARGUMENT, first at 20"), "{text}");
-    let (code, all, _) = told(port, &["why", "--history"]).await;
+    let (code, all, _) = told(port, &["why", "--hour"]).await;
     assert!(code == Some(0) && all.starts_with("traces/other: ") && all.contains("\n\ntraces/shop: "), "{all}");
-    let (_, json, _) = told(port, &["why", "traces/shop", "--history", "--format", "json"]).await;
+    let (_, json, _) = told(port, &["why", "traces/shop", "--hour", "--format", "json"]).await;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["step_seconds"], &json["pipelines"][0]["pipeline"]), (&json!(1), &json!("traces/shop")));
     assert_eq!(json["pipelines"].as_array().unwrap().len(), 1);
-    let (code, _, error) = told(port, &["why", "traces/none", "--history"]).await;
+    let (code, _, error) = told(port, &["why", "traces/none", "--hour"]).await;
     assert!(code == Some(1) && error.contains("there is no pipeline \"traces/none\"; there are: traces/"), "{error}");
-    assert_eq!(told(port, &["why", "--history", "--item", "a"]).await.0, Some(2), "one question at a time");
+    assert_eq!(told(port, &["why", "--hour", "--item", "a"]).await.0, Some(2), "one question at a time");
 }
 
 #[tokio::test]
