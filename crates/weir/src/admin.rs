@@ -151,7 +151,7 @@ impl Admin {
             ("401", _) => {
                 bail!("it takes another token: give the file that is its --admin-token-file, or the last line of it")
             }
-            ("404", None) => bail!("it has no page {path}: is it the admin port?"),
+            ("404", None) => bail!(wrong_port(&format!("it has no page {path}"))),
             (_, Some(error)) => bail!("{error}"),
             (_, None) => bail!("it answered {status}: {}", String::from_utf8_lossy(body).trim_end()),
         }
@@ -173,6 +173,11 @@ impl Admin {
         connection.write_all(format!("{request}\r\n{content}").as_bytes()).with_context(cannot)?;
         read_all(&mut *connection, MOST_BYTES).with_context(cannot)
     }
+}
+
+/// What was found where the admin port was looked for, and what to look at.
+pub(crate) fn wrong_port(found: &str) -> String {
+    format!("{found}: is it the admin port of weir?")
 }
 
 /// How fast losses grow: the history without its points.
@@ -200,7 +205,7 @@ pub(crate) fn sum(of: &Value) -> u64 {
 }
 
 fn as_json(path: &str, page: &[u8]) -> anyhow::Result<Value> {
-    serde_json::from_slice(page).with_context(|| format!("{path} is not JSON: is it the admin port?"))
+    serde_json::from_slice(page).with_context(|| wrong_port(&format!("{path} is not JSON")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::Value;
 use weir_loadtest::output::printed;
 
-use crate::admin::{AccessArgs, URL};
+use crate::admin::{AccessArgs, URL, wrong_port};
 use crate::cli::Format;
 use crate::tables::{bytes, count, legible, table, time, whole_seconds};
 
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<ExitCode> {
     let admin = args.access.admin(args.url.trim_end_matches('/').trim_end_matches(PATH)).with_context(failed)?;
     let page = admin.get_bytes(PATH).with_context(failed)?;
     let found: Option<Value> = serde_json::from_slice(&page).ok().filter(|page: &Value| page["targets"].is_array());
-    let found = found.with_context(|| format!("{} shows no targets: is it the admin port?", args.url))?;
+    let found = found.with_context(|| wrong_port(&format!("{} shows no targets", args.url)))?;
     if let Some(wanted) = &args.page {
         return page::show(&admin, &found, (wanted, !args.no_redact), args.format);
     }

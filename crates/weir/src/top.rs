@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep_until};
 use weir_loadtest::output::is_read;
 
-use crate::admin::{Admin, AdminArgs, LOSSES, number};
+use crate::admin::{Admin, AdminArgs, LOSSES, number, wrong_port};
 use crate::cli::Format;
 use crate::explain;
 use crate::signals::Signals;
@@ -300,7 +300,7 @@ impl Screen {
 
 fn now(admin: &Admin) -> anyhow::Result<Value> {
     let page = admin.get("/api/now")?;
-    page["pipelines"].is_array().then_some(page).context("/api/now shows no pipelines: is it the admin port of weir?")
+    page["pipelines"].is_array().then_some(page).with_context(|| wrong_port("/api/now shows no pipelines"))
 }
 
 /// Rows and columns to write in.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use weir_loadtest::output::printed;
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs, LOSSES, number, sum};
+use crate::admin::{Admin, AdminArgs, LOSSES, number, sum, wrong_port};
 use crate::before_books;
 use crate::cli::Format;
 use crate::tables::{bytes, legible, rate, time, whole_seconds};
@@ -142,7 +142,7 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
 
 /// The pipelines that a page shows.
 fn pipelines_of<'a>(path: &str, page: &'a Value) -> anyhow::Result<&'a [Value]> {
-    let missing = || format!("{path} shows no pipelines: is it the admin port of weir?");
+    let missing = || wrong_port(&format!("{path} shows no pipelines"));
     page["pipelines"].as_array().map(Vec::as_slice).with_context(missing)
 }
 

@@ -9,6 +9,8 @@ use anyhow::{Context, anyhow};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use super::wrong_port;
+
 /// A connection, and each read of it, takes at most so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -21,7 +23,7 @@ pub(super) fn connect(address: &str, tls: Option<&Arc<ClientConfig>>) -> anyhow:
     let found = address.to_socket_addrs().with_context(|| format!("cannot find {address}"))?.next();
     let found = found.ok_or_else(|| anyhow!("{address} has no address"))?;
     let stream = TcpStream::connect_timeout(&found, PATIENCE)
-        .with_context(|| format!("nothing answers at {address}: is it the admin port of a running `weir run`?"))?;
+        .with_context(|| wrong_port(&format!("nothing answers at {address}")))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let Some(config) = tls else { return Ok(Box::new(stream)) };

@@ -10,7 +10,7 @@ use weir_legible::Names;
 use weir_loadtest::output::printed;
 
 use super::Format;
-use crate::admin::{Admin, number};
+use crate::admin::{Admin, number, wrong_port};
 use crate::tables::{legible, legible_json};
 
 /// Where the one in use is, and what became of others.
@@ -30,7 +30,7 @@ pub(super) fn show(admin: &Admin, format: Format) -> anyhow::Result<ExitCode> {
 
 /// What a process remembers of its configurations, the newest first.
 pub(super) fn history(page: &Value) -> anyhow::Result<&[Value]> {
-    let missing = || format!("{PATH} shows no history: is it the admin port of weir?");
+    let missing = || wrong_port(&format!("{PATH} shows no history"));
     page["history"].as_array().map(Vec::as_slice).with_context(missing)
 }
 

@@ -10,7 +10,7 @@ use weir_legible::rfc3339_seconds;
 use weir_loadtest::output::printed;
 
 use super::{Format, pipelines_of, waiting, wanted};
-use crate::admin::{Admin, moment, number};
+use crate::admin::{Admin, moment, number, wrong_port};
 use crate::tables::{count, legible, legible_json, rate, rows_of_terminal, table, time};
 
 const PATH: &str = "/api/history";
@@ -53,8 +53,7 @@ pub(super) fn show(admin: &Admin, pipeline: Option<&str>, format: Format) -> any
         return Ok(ExitCode::SUCCESS);
     }
     let hours = wanted(pipeline, pipelines_of(PATH, &page)?)?;
-    let ends =
-        moment(&page["ends_at"]).context("/api/history does not say when it ends: is it the admin port of weir?")?;
+    let ends = moment(&page["ends_at"]).with_context(|| wrong_port(&format!("{PATH} does not say when it ends")))?;
     let ends = u64::try_from(ends.as_second()).unwrap_or_default();
     let rows = rows_of_terminal().map_or(ROWS, |rows| rows_of_each(rows, hours.len()));
     for of in hours {

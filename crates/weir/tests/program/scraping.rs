@@ -284,5 +284,5 @@ async fn targets_are_shown_as_a_table_and_as_they_are() {
     assert_eq!((up["job"].as_str(), up["pipelines"][0].as_str()), (Some("static"), Some("metrics/backend")));
     assert!(up["next_in_seconds"].as_f64().unwrap() <= 0.5 && up["took_seconds"].as_f64().unwrap() > 0.0);
     let (code, _, err) = targets(&[&format!("http://{}", weir.health)]).await;
-    assert!(code == Some(1) && err.contains("is it the admin port?"), "{err}");
+    assert!(code == Some(1) && err.contains("is it the admin port of weir?"), "{err}");
 }
