@@ -58,7 +58,7 @@ pipeline that was changed in nothing else has no differences, and --configuratio
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WhyArgs {
-    /// The pipeline; without it, all
+    /// The pipeline; without it, all; with --item also traces/* for all of a signal
     #[arg(value_name = "PIPELINE")]
     pipeline: Option<String>,
     #[command(flatten)]
