@@ -17,6 +17,10 @@ use crate::admin::{Admin, number};
 use crate::tables::{count, legible, time};
 use crate::tap::{self, Line};
 
+/// Where samples of what was lost are, and how it was.
+const LOST: [(&str, &str); 2] =
+    [("/rejected", "its backend refused a request with it for good"), ("/dropped", "a request with it was given up")];
+
 /// Looks for an item in samples of what was lost, in recent items, and in what passes from now on.
 pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     if text.is_empty() {
