@@ -172,12 +172,16 @@ fn tell(out: &mut impl Write, hour: &Hour<'_>, now: &Value, rows: usize) -> io::
     let lasts = time(hour.seconds(points.len()));
     writeln!(out, "{name}: {came} items came in, {went} were delivered and {lost} lost in the last {lasts}")?;
     table(out, HEAD, hour.rows(rows).into_iter())?;
-    writeln!(out)?;
-    worst(out, hour)?;
+    let mut notes = Vec::new();
+    worst(&mut notes, hour)?;
     let mut pipelines = now["pipelines"].as_array().into_iter().flatten();
     let now = pipelines.find(|of| of["pipeline"] == *hour.pipeline).map(waiting).unwrap_or_default();
     if !now.is_empty() {
-        writeln!(out, "  pending now: {now}")?;
+        writeln!(notes, "  pending now: {now}")?;
+    }
+    if !notes.is_empty() {
+        writeln!(out)?;
+        out.write_all(&notes)?;
     }
     writeln!(out)
 }
