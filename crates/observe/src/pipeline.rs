@@ -24,6 +24,11 @@ const NEARLY_FULL: u64 = 80;
 const TURNED_AWAY: u64 = 5;
 /// Looks in a row after which something is no coincidence.
 const IN_A_ROW: u32 = 3;
+/// So many looks of the last six at which a backend refuses much are none either: of few requests, the share that is
+/// refused is another one at each look.
+const OFTEN: u32 = 4;
+/// It is told as long as there are so many.
+const A_FEW: u32 = 2;
 
 /// How much time things take, as a number of looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +118,9 @@ pub(crate) struct Pipeline {
     has_delivered: bool,
     /// When data came from clients last, and from an agent.
     came_at: [Option<Duration>; 2],
-    /// Looks in a row at which the backend had refused much of what it was sent.
-    refusing: u32,
+    /// Of each look at which the backend had been sent something, a bit: whether it had refused much of that. The last
+    /// look is the lowest bit.
+    refusing: u8,
     /// Looks in a row, of those at which something was delivered, at which more waited than before.
     growing: u32,
     /// When each trouble was true last.
@@ -182,8 +188,7 @@ impl Pipeline {
         // Where nothing was tried, nothing is known.
         match step.delivered.saturating_add(step.refused) {
             0 => {}
-            tried if is_share(step.refused, tried, REFUSED) => self.refusing = self.refusing.saturating_add(1),
-            _ => self.refusing = 0,
+            tried => self.refusing = self.refusing << 1 | u8::from(is_share(step.refused, tried, REFUSED)),
         }
         let (arrived, more) = (now.accepted.saturating_sub(before.accepted), now.items.saturating_sub(before.items));
         // Where nothing is delivered, that is what is told.
@@ -235,10 +240,18 @@ impl Pipeline {
         [
             is_full || grows || (is_stuck && is_slow),
             recent.turned_away >= LEAST && is_share(recent.turned_away, recent.requests, TURNED_AWAY),
-            !is_idle && (loses || (self.refusing >= IN_A_ROW && recent.refused > 0)),
+            !is_idle && (loses || (self.refuses_much() && recent.refused > 0)),
             is_stuck && !refuses && !is_slow,
             is_idle && (loses || (waits && refuses)),
         ]
+    }
+
+    /// Whether the backend refuses much of what it is sent, again and again.
+    fn refuses_much(&self) -> bool {
+        let of_last = |looks: u32| (self.refusing & ((1 << looks) - 1)).count_ones();
+        let is_told = self.verdict.state() == State::SomeDropped;
+        let begins = of_last(IN_A_ROW) == IN_A_ROW || of_last(6) >= OFTEN;
+        of_last(1) == 1 && if is_told { of_last(6) >= A_FEW } else { begins }
     }
 
     /// Whether data waits that should not. What waited long before the last delivery may be what the backend does not

@@ -194,6 +194,33 @@ fn what_is_no_trouble() {
     }
 }
 
+/// Of few requests the share that is refused differs from look to look. Neither is that told anew each time, nor is a
+/// backend in trouble that refuses one of fifty.
+#[test]
+fn a_share_by_chance_is_told_steadily() {
+    const HOUR: usize = 720;
+    let mut dice: u64 = 1;
+    let mut is_refused = |percent: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % 100 < percent
+    };
+    for requests in [3, 5, 10, 100] {
+        for (percent, most_changes) in [(30, 5), (2, 4)] {
+            let mut case = Case::new();
+            case.again(Delivers(10 * requests), 20);
+            let mut told = 0;
+            for _ in 0..HOUR {
+                let refused = (0..requests).filter(|_| is_refused(percent)).count() as u64;
+                told += usize::from(case.after(Refuses(10 * requests, 10 * refused)) != State::Healthy);
+            }
+            let changes = case.states().len();
+            assert!(changes <= most_changes, "{requests} requests a look, {percent} %: {changes} changes");
+            let is_told = if percent == 30 { told * 10 > HOUR * 9 } else { told * 50 < HOUR };
+            assert!(is_told, "{requests} requests a look, {percent} %: told at {told} of {HOUR} looks");
+        }
+    }
+}
+
 #[test]
 fn a_pipeline_with_little_to_do_is_told_of_what_it_loses() {
     let mut case = Case::new();
