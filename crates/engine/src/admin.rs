@@ -37,6 +37,9 @@ use crate::receive::Gate;
 use crate::view::{Health, View};
 pub use readers::Readers;
 
+/// The target of log lines about who looks at telemetry. They are logged whatever level is asked for.
+pub const AUDIT: &str = "audit";
+
 /// Connections at once to each port.
 const MAX_CONNECTIONS: usize = 32;
 /// What is kept of a request, and of an answer that nobody reads.

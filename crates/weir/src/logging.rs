@@ -9,6 +9,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
+use weir_engine::admin::AUDIT;
 
 use crate::cli::{LogFormat, LogLevel};
 
@@ -52,11 +53,12 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    // Watches that fail are logged once by Weir; the library would do so at each attempt.
+    // Who looks at telemetry is logged whatever the level. Watches that fail are logged once by Weir; the library would do so at each attempt.
     Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target("kube", LevelFilter::OFF)
         .with_target("weir", level)
+        .with_target(AUDIT, LevelFilter::INFO)
 }
 
 /// Starts logging. Libraries are logged from `warn` on. If a line cannot be written, nobody is told, because there is
@@ -73,4 +75,24 @@ pub(crate) fn init(style: Style, level: LogLevel) {
         Style::Plain => people().without_time().boxed(),
     };
     tracing_subscriber::registry().with(layer.with_filter(filter)).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn who_looks_at_telemetry_is_logged_whatever_the_level() {
+        for level in [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug] {
+            let filter = filter(level);
+            assert!(filter.would_enable(AUDIT, &Level::INFO) && !filter.would_enable(AUDIT, &Level::DEBUG));
+            assert!(filter.would_enable("weir_engine::taps", &Level::ERROR));
+            assert_eq!(
+                filter.would_enable("weir::gateway", &Level::INFO),
+                matches!(level, LogLevel::Info | LogLevel::Debug)
+            );
+        }
+    }
 }

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use weir_legible::rfc3339_millis;
 use weir_plan::PipelineId;
 
-use crate::admin::{Asked, Page, Readers, Shown};
+use crate::admin::{AUDIT, Asked, Page, Readers, Shown};
 use crate::budget::Text;
 use crate::view::Sample;
 
@@ -67,7 +67,7 @@ struct SampleJson<'a> {
 impl Page for LostPage {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         if self.readers.note(asked.peer, "") {
-            tracing::info!(from = %asked.peer, "{}", self.lost.said());
+            tracing::info!(target: AUDIT, from = %asked.peer, "{}", self.lost.said());
         }
         let most = asked.view.lost(self.lost).map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
         body.reserve(BRACKETS + most).then_some(())?;

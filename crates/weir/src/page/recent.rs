@@ -7,7 +7,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use weir_engine::Text;
-use weir_engine::admin::{Asked, Page, Readers, Shown};
+use weir_engine::admin::{AUDIT, Asked, Page, Readers, Shown};
 use weir_engine::taps::{Caught, RecentItems, has_any, needles};
 use weir_legible::rfc3339_millis;
 use weir_plan::PipelineId;
@@ -36,7 +36,7 @@ impl RecentPage {
     pub(super) fn read(&self, pipeline: &PipelineId, redact: bool, asked: &Asked<'_>) -> RecentItems {
         let Some(recent) = asked.view.recent(pipeline) else { return RecentItems::default() };
         if self.readers.note(asked.peer, &format!("{pipeline} {redact}")) {
-            tracing::info!(from = %asked.peer, %pipeline, redact, "somebody looks at recent items of telemetry");
+            tracing::info!(target: AUDIT, from = %asked.peer, %pipeline, redact, "somebody looks at recent items of telemetry");
         }
         recent
     }

@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::Text;
-use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::admin::{AUDIT, Asked, Page, Shown};
 use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, Wish};
 use weir_legible::rfc3339_millis;
 use weir_plan::{Pipeline, Signal};
@@ -108,6 +108,7 @@ impl TapsPage {
         let (has_text, edge, condition) = (text.is_some(), format!("{edge:?}").to_lowercase(), r#where.as_deref());
         let rule = wish.edge.rule().map(RulePlace::field);
         tracing::info!(
+            target: AUDIT,
             tap,
             from = %asked.peer,
             pipeline,
@@ -132,7 +133,7 @@ impl TapsPage {
         if !self.taps.close(id) {
             return Err(gone(number));
         }
-        tracing::info!(tap = id, "a tap is closed");
+        tracing::info!(target: AUDIT, tap = id, "a tap is closed");
         Ok(Shown { status: StatusCode::NO_CONTENT, ..Shown::JSON })
     }
 

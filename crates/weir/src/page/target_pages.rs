@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use weir_engine::Text;
-use weir_engine::admin::{Asked, Page, Readers, Shown};
+use weir_engine::admin::{AUDIT, Asked, Page, Readers, Shown};
 use weir_sources::scrape::{RawPage, TargetBoard, Viewing};
 
 use super::json::{Refusal, show};
@@ -126,7 +126,7 @@ impl TargetPages {
     /// The log says who looks: a page is telemetry.
     fn note(&self, asked: &Asked<'_>, url: &str, redact: bool) {
         if self.readers.note(asked.peer, &format!("{url} {redact}")) {
-            tracing::info!(from = %asked.peer, target_url = url, redact, "somebody looks at the page of a target");
+            tracing::info!(target: AUDIT, from = %asked.peer, target_url = url, redact, "somebody looks at the page of a target");
         }
     }
 
