@@ -15,12 +15,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use self::faults::{Dice, Faults};
 use self::ledger::Ledger;
@@ -29,6 +31,9 @@ use self::ledger::Wants;
 use self::message::Transport;
 use crate::output::printed;
 use crate::{files, runtime};
+
+/// How often the log says what was received.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +91,10 @@ pub fn run(args: SinkArgs) -> anyhow::Result<ExitCode> {
         let stop = runtime::stop_signal()?;
         let sink = Sink::start(&args).await?;
         tracing::info!(grpc = %sink.grpc, http = %sink.http, control = %sink.control, "sink ready");
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            () = tell(&sink) => {}
+        }
         let report = sink.stop(args.report.is_some()).await;
         if let Some(path) = &args.report {
             files::write_json(path, &report)?;
@@ -94,6 +102,19 @@ pub fn run(args: SinkArgs) -> anyhow::Result<ExitCode> {
         printed(summarize(&report))?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Logs what was received so far, now and then while there is more.
+async fn tell(sink: &Sink) {
+    let mut told = 0;
+    loop {
+        sleep(TELL_EVERY).await;
+        let report = sink.report(false);
+        if report.received > told {
+            told = report.received;
+            tracing::info!(requests = report.requests, "received {} so far", received(&report));
+        }
+    }
 }
 
 fn summarize(report: &SinkReport) -> io::Result<()> {

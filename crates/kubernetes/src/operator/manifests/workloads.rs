@@ -8,8 +8,9 @@ use crate::operator::layout::Workload;
 use crate::operator::options::Storage;
 
 /// The new pod is there before the old one ends. It asks the old one for the data directory, and becomes ready with it:
-/// docs/decisions/022-two-generations-of-a-pod.md.
-const UPDATE: (u8, u8) = (1, 0);
+/// docs/decisions/022-two-generations-of-a-pod.md. Nodes do not depend on each other, so many nodes are updated some at a time
+/// (one at least).
+const UPDATE: (&str, u8) = ("10%", 0);
 
 impl Nodes<'_> {
     pub(super) fn workloads(&self) -> Vec<Value> {
