@@ -8,7 +8,8 @@
 //! conditions of Kubernetes have names of their own).
 //!
 //! Invariants:
-//! - **OBSERVE-1** A trouble that lasts is told within six looks, and its end within nine: 30 s and 45 s.
+//! - **OBSERVE-1** A trouble that lasts is told within six looks, and its end within nine: 30 s and 45 s. Looks count from
+//!   the first item that is in trouble, and data comes between all of them.
 //! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that.
 //! - **OBSERVE-3** A trouble has a share and an amount: single items are none, however few or many there are.
 //! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do.

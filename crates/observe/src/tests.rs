@@ -221,6 +221,45 @@ fn a_share_by_chance_is_told_steadily() {
     }
 }
 
+/// Of what comes every half a minute, or every minute, nobody knows that it cannot be delivered before it comes. From then
+/// on it is told as soon as anything is.
+#[test]
+fn what_comes_seldom_counts_from_its_first_item() {
+    for every in [6, 12] {
+        for (does, still, expected) in
+            [(Waits(1000), Waits(0), State::NothingDelivered), (IsRefused(1000), IsRefused(0), State::AllDropped)]
+        {
+            let mut case = Case::new();
+            for _ in 0..20 {
+                case.after(Delivers(1000));
+                assert_eq!(case.again(Nothing, every - 1), State::Healthy);
+            }
+            case.after(does);
+            assert_eq!(case.again(still, 2), State::Healthy, "{does:?} every {every} looks: for less than 15 s");
+            assert_eq!(case.after(still), expected, "{does:?} every {every} looks: within 20 s");
+            for _ in 0..20 {
+                case.after(does);
+                case.again(still, every - 1);
+            }
+            assert_eq!(case.states(), [expected], "{does:?} every {every} looks");
+        }
+    }
+}
+
+/// A share that is refused is told at the third time, and one that is lost at the first.
+#[test]
+fn a_share_of_what_comes_seldom() {
+    const EVERY_HALF_MINUTE: usize = 6;
+    for (does, told_at) in [(Loses(1000, 300), 1), (Refuses(1000, 430), 3)] {
+        let mut case = Case::new();
+        for time in 1..50 {
+            let expected = if time < told_at { State::Healthy } else { State::SomeDropped };
+            assert_eq!(case.after(does), expected, "{does:?}, time {time}");
+            assert_eq!(case.again(Nothing, EVERY_HALF_MINUTE - 1), expected, "{does:?}, after time {time}");
+        }
+    }
+}
+
 #[test]
 fn a_pipeline_with_little_to_do_is_told_of_what_it_loses() {
     let mut case = Case::new();
