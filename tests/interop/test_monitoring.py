@@ -17,6 +17,7 @@ from harness import monitoring
 from harness.api_server import ApiServer, write_kubeconfig
 from harness.faults import Fleet, start_operator
 from harness.monitoring import DASHBOARDS, RULES, Query
+from harness.pages import Target, text
 from harness.process import Lab, free_port
 from harness.prometheus import Prometheus, binary
 
@@ -25,19 +26,23 @@ AGENT = "telemetry-metric-agent-metrics"
 FLUENT_BIT = "telemetry-fluent-bit-metrics"
 FLUENT_BIT_BUFFER = "telemetry-fluent-bit-exporter-metrics"
 PROMTOOL_TESTS = Path(__file__).parent / "rules_test.yaml"
+# What the operator calls objects.
+NAMES = Path(__file__).parents[2] / "crates" / "kubernetes" / "src" / "operator" / "names.rs"
 # Longer than the times of any rule, as they are scaled: the longest is `for: 15m`.
 OBSERVED_S = 30
 
 # Prometheus's own.
 OF_PROMETHEUS = {"ALERTS", "up"}
-# Nothing here is in a cluster. Queries of these are asked on one, in tests/cluster/test_short.py.
-OF_CLUSTERS = monitoring.of_clusters()
+# Nothing here is in a cluster. Queries of these are asked on one, in tests/cluster/test_short.py. But runtime metrics of
+# objects are lost here, too.
+OF_CLUSTERS = monitoring.of_clusters() - {"weir_runtime_lost_data_points_total"}
 # What is not there while all is well.
 OF_TROUBLES = {
     "ALERTS",
     "weir_pipeline_dropped_items_total",
     "weir_pipeline_rejected_items_total",
     "weir_scrape_lost_data_points_total",
+    "weir_runtime_lost_data_points_total",
     "weir_journal_orphaned_items",
 }
 # Queries that are empty while all is well, although their metrics are there.
@@ -103,11 +108,38 @@ KPIS += [
         ("fluentbit_output_proc_records_total", ""),
     )
 ]
+KPIS.append('round(sum(rate(otelcol_exporter_sent_spans_total{exporter=~"otlp_grpc/tracepipeline-load-test.*"}[20m])))')
 KPIS.append(f'round(sum(avg_over_time(telemetry_fsbuffer_usage_bytes{{service="{FLUENT_BIT_BUFFER}"}}[20m])) / 1024)')
 # What they leave out: which of it this process has collected itself.
 COLLECTED = [
     f'sum(rate(otelcol_receiver_accepted_{items}_total{{receiver="{receiver}"}}[20m]))'
     for items, receiver in (("metric_points", "prometheus"), ("log_records", "runtime"))
+]
+# These are about pods: metrics of cAdvisor and of recording rules of kube-prometheus.
+MEMORY = (
+    'round(sum(avg_over_time(container_memory_working_set_bytes{namespace="kyma-system", container="CONTAINER"}[20m]) '
+    "* on(namespace,pod) group_left(workload) avg_over_time(namespace_workload_pod:kube_pod_owner:relabel"
+    '{namespace="kyma-system", workload="WORKLOAD"}[20m])) by (pod) / 1024 / 1024)'
+)
+CPU = (
+    "round(sum(avg_over_time(node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate"
+    '{namespace="kyma-system"}[20m]) '
+    "* on(namespace,pod) group_left(workload) avg_over_time(namespace_workload_pod:kube_pod_owner:relabel"
+    '{namespace="kyma-system", workload="WORKLOAD"}[20m])) by (pod), 0.1)'
+)
+# By the constant in names.rs, the workload of it that is published, and what its pods have: MiB and cores.
+PODS = {
+    "NODE": ("telemetry-otlp-gateway", {"x7k2p": (110, 0.8), "m9d4w": (112, 0.9)}),
+    "METRIC_AGENT": ("telemetry-metric-agent", {"c5v8t": (759, 0.2), "z2q6h": (733, 0.3)}),
+}
+SIDECAR_MIB, SIDECAR_CORES = 64, 0.1
+# These are about programs that Weir is without: by the published workload, its container.
+NOT_THERE = {"telemetry-fluent-bit": "fluent-bit", "telemetry-self-monitor": "self-monitor"}
+OF_SELF_MONITOR = [
+    'sum_over_time(scrape_samples_scraped{service="telemetry-self-monitor-metrics"}[20m])/1200',
+    "prometheus_tsdb_head_series",
+    "prometheus_tsdb_wal_storage_size_bytes",
+    "prometheus_tsdb_head_chunks_storage_size_bytes",
 ]
 
 
@@ -262,6 +294,57 @@ def test_published_queries_answer(scene: Scene, query: str) -> None:
     least = 0 if "queue" in query or "buffer" in query else 1
     answer = lambda: (value := scene.well.value(query)) is not None and value >= least
     scene.well.process.wait_for(answer, f"answers {query}", 20)
+
+
+def test_published_queries_about_pods_find_those_of_the_operator(lab: Lab) -> None:
+    """The pods and their figures are made up. Their names, and the labels of the series, are as on a cluster."""
+    target = Target("pods", text(page_about_pods()))
+    try:
+        prometheus = Prometheus(lab, target.address, "kube-prometheus")
+        for workload, pods in PODS.values():
+            memory = {f"{workload}-{pod}": mib for pod, (mib, _) in pods.items()}
+            assert of_pods(prometheus, about(MEMORY, workload, "collector")) == memory
+            cpu = {f"{workload}-{pod}": cores + SIDECAR_CORES for pod, (_, cores) in pods.items()}
+            assert of_pods(prometheus, about(CPU, workload)) == pytest.approx(cpu)
+        nobody = [about(query, workload, of) for query in (MEMORY, CPU) for workload, of in NOT_THERE.items()]
+        for query in nobody + OF_SELF_MONITOR:
+            assert prometheus.query(query) == [], query
+    finally:
+        target.close()
+
+
+def about(query: str, workload: str, container: str = "") -> str:
+    return query.replace("WORKLOAD", workload).replace("CONTAINER", container)
+
+
+def of_pods(prometheus: Prometheus, query: str) -> dict[str, float]:
+    result = prometheus.process.wait_for(lambda: prometheus.query(query), f"answers {query}", 20)
+    return {sample["metric"]["pod"]: float(sample["value"][1]) for sample in result}
+
+
+def page_about_pods() -> str:
+    """What a Prometheus of kube-prometheus has of pods with a sidecar."""
+    container, lines = name_of("CONTAINER"), []
+    for constant, (_, pods) in PODS.items():
+        workload = name_of(constant)
+        for suffix, (mib, cores) in pods.items():
+            pod = f'namespace="kyma-system",pod="{workload}-{suffix}"'
+            owner = f'{pod},workload="{workload}",workload_type="daemonset"'
+            lines.append(f"namespace_workload_pod:kube_pod_owner:relabel{{{owner}}} 1")
+            # cAdvisor also has the sum of a pod, without a container.
+            for of, taken in (("", mib + SIDECAR_MIB), (container, mib), ("istio-proxy", SIDECAR_MIB)):
+                labels = f'{pod},container="{of}"'
+                lines.append(f"container_memory_working_set_bytes{{{labels}}} {taken << 20}")
+            for of, used in ((container, cores), ("istio-proxy", SIDECAR_CORES)):
+                labels = f'{pod},container="{of}",node="node"'
+                name = "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate"
+                lines.append(f"{name}{{{labels}}} {used}")
+    return "\n".join([*sorted(lines), ""])
+
+
+def name_of(constant: str) -> str:
+    [name] = re.findall(rf'\bconst {constant}: &str = "([^"]+)";', NAMES.read_text())
+    return name
 
 
 def test_each_alert_fires(scene: Scene) -> None:
