@@ -12,6 +12,12 @@ use super::picture::{Answer, PodState};
 /// What a node said stays true for so many rounds in which it does not answer.
 const ROUNDS: u8 = 6;
 
+/// So many pods with a trouble are named.
+const MOST_NAMED: usize = 3;
+
+/// What a pod says of a pipeline, with its name.
+pub(crate) type Heard<'a> = (&'a str, &'a Verdict);
+
 /// How the data of a pipeline flows, of what clients push and of what agents collect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
@@ -29,6 +35,8 @@ pub(crate) struct Found {
     /// Nodes that have it, and all that have the pipeline.
     pub(crate) nodes: usize,
     pub(crate) of: usize,
+    /// The pods of the first few that have it, by their names.
+    pub(crate) pods: Vec<String>,
 }
 
 /// How many pods of a workload answer.
@@ -112,23 +120,26 @@ impl Said {
     }
 
     fn put_together(&mut self) {
-        let mut by_pipeline: BTreeMap<&PipelineId, Vec<&Verdict>> = BTreeMap::new();
-        let heard = self.nodes.values().filter(|node| node.is_there && node.rounds < ROUNDS);
-        for (id, verdict) in heard.filter_map(|node| node.verdicts.as_ref()).flatten() {
-            by_pipeline.entry(id).or_default().push(verdict);
+        let mut by_pipeline: BTreeMap<&PipelineId, Vec<Heard<'_>>> = BTreeMap::new();
+        let heard = self.nodes.iter().filter(|(_, node)| node.is_there && node.rounds < ROUNDS);
+        for (pod, verdicts) in heard.filter_map(|(pod, node)| Some((pod.as_str(), node.verdicts.as_ref()?))) {
+            for (id, verdict) in verdicts {
+                by_pipeline.entry(id).or_default().push((pod, verdict));
+            }
         }
-        let delivers = |(_, verdicts): &(&&PipelineId, &Vec<&Verdict>)| verdicts.iter().any(|verdict| verdict.delivers);
-        self.delivering = by_pipeline.iter().filter(delivers).map(|(id, _)| (*id).clone()).collect();
-        let flows = by_pipeline.into_iter().map(|(id, verdicts)| (id, Flow::of(&verdicts)));
+        let delivering = by_pipeline.iter().filter(|(_, heard)| heard.iter().any(|(_, verdict)| verdict.delivers));
+        self.delivering = delivering.map(|(id, _)| (*id).clone()).collect();
+        let flows = by_pipeline.into_iter().map(|(id, heard)| (id, Flow::of(&heard)));
         self.flows = flows.filter(|(_, flow)| *flow != Flow::default()).map(|(id, flow)| (id.clone(), flow)).collect();
     }
 }
 
 impl Flow {
-    pub(crate) fn of(verdicts: &[&Verdict]) -> Self {
+    /// In the order of the names of pods.
+    pub(crate) fn of(heard: &[Heard<'_>]) -> Self {
         let found = |concerns: fn(&Verdict) -> bool| {
-            let concerned: Vec<_> = verdicts.iter().copied().filter(|verdict| concerns(verdict)).collect();
-            Found::of(&concerned, verdicts)
+            let concerned: Vec<_> = heard.iter().copied().filter(|(_, verdict)| concerns(verdict)).collect();
+            Found::of(&concerned, heard)
         };
         // Clients alone are turned away.
         let of_agent = |verdict: &Verdict| verdict.roles.agent && verdict.state() != State::Throttling;
@@ -137,9 +148,10 @@ impl Flow {
 }
 
 impl Found {
-    fn of(concerned: &[&Verdict], all: &[&Verdict]) -> Option<Self> {
-        let troubles: Vec<&Trouble> = concerned.iter().filter_map(|verdict| verdict.trouble.as_deref()).collect();
-        let is_delivered = all.iter().any(|verdict| verdict.delivers && !verdict.state().delivers_nothing());
+    fn of(concerned: &[Heard<'_>], all: &[Heard<'_>]) -> Option<Self> {
+        let troubled = concerned.iter().filter_map(|(pod, verdict)| Some((*pod, verdict.trouble.as_deref()?)));
+        let (pods, troubles): (Vec<&str>, Vec<&Trouble>) = troubled.unzip();
+        let is_delivered = all.iter().any(|(_, verdict)| verdict.delivers && !verdict.state().delivers_nothing());
         let for_all = |trouble: &Trouble| match trouble.state {
             State::AllDropped if is_delivered => State::SomeDropped,
             State::NothingDelivered if is_delivered => State::BufferFilling,
@@ -155,7 +167,18 @@ impl Found {
             kept: troubles.iter().map(|trouble| trouble.kept).fold(Kept::default(), Kept::and),
             words: worst.words.clone(),
         };
-        Some(Self { state, trouble, nodes: troubles.len(), of: all.len() })
+        let named = pods.iter().take(MOST_NAMED).map(|pod| (*pod).to_owned()).collect();
+        Some(Self { state, trouble, nodes: troubles.len(), of: all.len(), pods: named })
+    }
+}
+
+#[cfg(test)]
+impl Flow {
+    /// What the pods `pod-0`, `pod-1` and so on say.
+    pub(crate) fn of_pods(verdicts: &[&Verdict]) -> Self {
+        let pods: Vec<_> = (0..verdicts.len()).map(|number| format!("pod-{number}")).collect();
+        let heard: Vec<_> = pods.iter().map(String::as_str).zip(verdicts.iter().copied()).collect();
+        Self::of(&heard)
     }
 }
 
@@ -179,8 +202,9 @@ mod tests {
         let [one, other] = [verdict(State::SomeDropped, true), verdict(State::BufferFilling, true)];
         let mut earlier = verdict(State::SomeDropped, true);
         earlier.trouble.as_mut().unwrap().since = 900;
-        let found = Flow::of(&[&one, &verdict(State::Healthy, true), &other, &earlier]).gateway.unwrap();
+        let found = Flow::of_pods(&[&one, &verdict(State::Healthy, true), &other, &earlier]).gateway.unwrap();
         assert_eq!((found.state, found.nodes, found.of), (State::SomeDropped, 3, 4));
+        assert_eq!(found.pods, ["pod-0", "pod-2", "pod-3"]);
         let Trouble { since, amounts, kept, words, .. } = found.trouble;
         assert_eq!((since, amounts.delivered, amounts.rejected, kept.items), (900, 30, 15, 21));
         assert_eq!((words.as_str(), kept.full_in_seconds), ("some_dropped", Some(60)));
@@ -197,7 +221,7 @@ mod tests {
             (State::NothingDelivered, State::Healthy, false, State::NothingDelivered),
         ];
         for (state, other, delivers, expected) in cases {
-            let found = Flow::of(&[&verdict(state, false), &verdict(other, delivers)]).gateway.unwrap();
+            let found = Flow::of_pods(&[&verdict(state, false), &verdict(other, delivers)]).gateway.unwrap();
             assert_eq!((found.state, found.trouble.state), (expected, state), "{other:?}");
         }
     }
@@ -205,9 +229,20 @@ mod tests {
     /// What is worst on a node need not be what is worst for all.
     #[test]
     fn the_worst_for_all_is_told() {
-        let found = Flow::of(&[&verdict(State::NothingDelivered, false), &verdict(State::SomeDropped, true)]).gateway;
+        let found =
+            Flow::of_pods(&[&verdict(State::NothingDelivered, false), &verdict(State::SomeDropped, true)]).gateway;
         let found = found.unwrap();
         assert_eq!((found.state, found.trouble.state, found.nodes), (State::SomeDropped, State::SomeDropped, 2));
+    }
+
+    /// Each name takes memory for as long as the trouble lasts.
+    #[test]
+    fn the_first_three_pods_are_named() {
+        let trouble = verdict(State::SomeDropped, true);
+        let found = Flow::of_pods(&[&verdict(State::Healthy, true), &trouble, &trouble, &trouble, &trouble]).gateway;
+        let found = found.unwrap();
+        assert_eq!((found.nodes, found.of), (4, 5));
+        assert_eq!(found.pods, ["pod-1", "pod-2", "pod-3"]);
     }
 
     #[test]
@@ -216,7 +251,7 @@ mod tests {
         of_agent.roles = Roles { gateway: false, agent: true };
         let mut throttled = verdict(State::Throttling, true);
         throttled.roles = Roles { gateway: true, agent: true };
-        let Flow { gateway, agent } = Flow::of(&[&of_agent, &throttled]);
+        let Flow { gateway, agent } = Flow::of_pods(&[&of_agent, &throttled]);
         assert_eq!(gateway.unwrap().state, State::Throttling);
         assert_eq!(agent.unwrap().state, State::SomeDropped, "the other one delivers");
     }

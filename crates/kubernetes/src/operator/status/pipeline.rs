@@ -190,15 +190,9 @@ impl Standings<'_> {
     }
 
     fn trouble(&self, found: &Found, of_agent: bool) -> Condition {
-        let Found { state, trouble, nodes, of } = found;
-        let (reason, about) = self.reason(*state, of_agent);
-        let message = message(trouble, items_of(self.signal));
-        let on = match (*nodes, *of) {
-            (_, 1) => String::new(),
-            (nodes, of) if nodes == of => " On all nodes.".to_owned(),
-            (1, _) => " On 1 node.".to_owned(),
-            (nodes, _) => format!(" On {} nodes.", amount(nodes as u64)),
-        };
+        let (reason, about) = self.reason(found.state, of_agent);
+        let message = message(&found.trouble, items_of(self.signal));
+        let on = place(found);
         Condition::new(FLOW, Met::False, reason, format!("{about} {message}{on} {GUIDE}"))
     }
 
@@ -234,5 +228,17 @@ impl Standings<'_> {
             Signal::Metrics if !self.needs.otlp => (true, "Metric Agent"),
             Signal::Logs | Signal::Metrics | Signal::Traces => (false, "OTLP Gateway"),
         }
+    }
+}
+
+/// Where the trouble is. How many pods are not named is said roughly: one more of hundreds is no news.
+fn place(Found { nodes, of, pods, .. }: &Found) -> String {
+    let named = pods.join(", ");
+    match nodes.saturating_sub(pods.len()) {
+        _ if *of == 1 => String::new(),
+        _ if nodes == of => " On all nodes.".to_owned(),
+        0 if pods.len() == 1 => format!(" On Pod {named}."),
+        0 => format!(" On Pods {named}."),
+        more => format!(" On Pods {named} and {} more.", amount(more as u64)),
     }
 }

@@ -298,7 +298,7 @@ fn of_fluent_bit() -> Value {
 fn flow(signal: Signal, spec: Value, verdicts: &[Verdict]) -> (String, String) {
     let mut cluster = Cluster::new();
     let id = PipelineId::new(signal, "shop");
-    let flow = Flow::of(&verdicts.iter().collect::<Vec<_>>());
+    let flow = Flow::of_pods(&verdicts.iter().collect::<Vec<_>>());
     cluster.pipeline(signal, "shop", spec).picture.flow = BTreeMap::from([(id, flow)]);
     let decision = cluster.decide();
     let (status, reason, message) = condition(&decision, "shop", "TelemetryFlowHealthy");
@@ -388,9 +388,30 @@ fn what_is_said_of_a_trouble() {
     let (_, message) = flow(Signal::Traces, spec(), &[says(State::SomeDropped, true, false), healthy]);
     assert!(message.contains("The backend refuses at least 50 % of the spans"), "{message}");
     assert!(
-        message.contains("At least 200 spans were refused for good") && message.contains("On 1 node."),
+        message.contains("At least 200 spans were refused for good") && message.contains(" On Pod pod-0. See"),
         "{message}"
     );
+}
+
+/// The first by name, so that the message is the same for the same trouble.
+#[test]
+fn pods_with_a_trouble_are_named() {
+    let cases = [
+        (1, " On Pod pod-1. See"),
+        (2, " On Pods pod-1, pod-2. See"),
+        (3, " On Pods pod-1, pod-2, pod-3. See"),
+        (4, " On Pods pod-1, pod-2, pod-3 and 1 more. See"),
+        (9, " On Pods pod-1, pod-2, pod-3 and at least 5 more. See"),
+    ];
+    for (troubled, expected) in cases {
+        let mut verdicts = vec![Verdict { delivers: true, ..Verdict::default() }];
+        verdicts.extend((0..troubled).map(|_| says(State::SomeDropped, true, false)));
+        let (_, message) = flow(Signal::Traces, json!({ "output": otlp("http://backend:4317") }), &verdicts);
+        assert!(message.contains(expected), "{message}");
+        verdicts.remove(0);
+        let (_, message) = flow(Signal::Traces, json!({ "output": otlp("http://backend:4317") }), &verdicts);
+        assert_eq!(message.contains(" On all nodes. See"), troubled > 1, "{message}");
+    }
 }
 
 /// Amounts that grow are no news.
@@ -404,7 +425,7 @@ fn a_status_is_not_written_in_each_round() {
         let trouble = verdict.trouble.as_mut().unwrap();
         (trouble.amounts.delivered, trouble.amounts.rejected) = (1000 * round, 300 * round);
         (trouble.kept.items, trouble.kept.full_in_seconds) = (100 + round % 7, Some(7300 + round % 60));
-        cluster.picture.flow = BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Flow::of(&[&verdict]))]);
+        cluster.picture.flow = BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Flow::of_pods(&[&verdict]))]);
         let decision = cluster.settle();
         written += decision.statuses.len();
         assert_eq!(events(&decision).len(), usize::from(round == 1) * 2, "at the beginning, and not again");
