@@ -27,6 +27,7 @@ mod join;
 mod line;
 mod looker;
 mod multiline;
+mod odd;
 mod path;
 mod reading;
 mod record;
@@ -231,6 +232,7 @@ impl Tail {
             totals: Mutex::default(),
             news: Mutex::default(),
             warnings: Warnings::default(),
+            odd: Mutex::default(),
             allowance: Arc::<Allowance>::default(),
             descriptors: Arc::new(Descriptors::of_process()),
         });

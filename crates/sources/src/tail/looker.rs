@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::catalogue::Catalogue;
-use super::reading::Counts;
 use super::saver::Saver;
 use super::survey::{Bounds, survey};
 use super::tree::Tree;
@@ -15,7 +14,7 @@ use super::tree::Tree;
 /// How long the thread waits for hints, and so how late its other work may be.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The log reports this often what was odd in what was read.
+/// The log may say this often what was odd in what was read.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
 /// All containers are surveyed this often.
@@ -35,7 +34,6 @@ pub(super) struct Looker {
     /// The last wait for hints failed, which was told.
     has_no_hints: bool,
     reported: Instant,
-    reported_counts: Counts,
 }
 
 impl Looker {
@@ -46,20 +44,8 @@ impl Looker {
         bounds: Bounds,
         is_rewanted: Arc<AtomicBool>,
     ) -> Self {
-        let (reported, reported_counts) = (Instant::now(), Counts::default());
-        let (reconciled, surveyed, has_no_hints) = (None, None, false);
-        Self {
-            catalogue,
-            tree,
-            saver,
-            bounds,
-            is_rewanted,
-            reconciled,
-            surveyed,
-            has_no_hints,
-            reported,
-            reported_counts,
-        }
+        let (reconciled, surveyed, has_no_hints, reported) = (None, None, false, Instant::now());
+        Self { catalogue, tree, saver, bounds, is_rewanted, reconciled, surveyed, has_no_hints, reported }
     }
 
     /// Runs until `has_ended`; then it saves and reports once more.
@@ -99,7 +85,7 @@ impl Looker {
     fn report_if_due(&mut self, ends: bool) {
         if ends || self.reported.elapsed() >= REPORT_EVERY {
             self.reported = Instant::now();
-            report_what_is_odd(&self.catalogue.shared.totals().counts, &mut self.reported_counts);
+            self.catalogue.shared.say_what_is_odd(ends);
         }
     }
 
@@ -119,26 +105,4 @@ impl Looker {
             }
         }
     }
-}
-
-/// Reports what was not read as it was written, if there is more of it than last time.
-fn report_what_is_odd(counts: &Counts, reported: &mut Counts) {
-    // Plain lines are as they were written.
-    let odd = |counts: &Counts| Counts { records: 0, bytes: 0, plain: 0, ..*counts };
-    if odd(counts) == odd(reported) {
-        return;
-    }
-    *reported = *counts;
-    let Counts { malformed, plain, unparsed, cut, shortened, not_utf8, nul_bytes, .. } = *counts;
-    tracing::warn!(
-        malformed,
-        plain,
-        unparsed,
-        cut,
-        shortened,
-        not_utf8,
-        nul_bytes,
-        advice = "look at what these containers print; /logs on the admin port names them",
-        "some container logs are malformed or had to be changed; the figures are since the start"
-    );
 }

@@ -14,6 +14,7 @@ use weir_plan::ContainerLogs;
 use super::allowance::Allowance;
 use super::container::Container;
 use super::files::Descriptors;
+use super::odd::{Line, Odd, is_odd};
 use super::path::ContainerName;
 use super::reading::Counts;
 use super::requests::Want;
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) news: Mutex<Vec<Arc<Container>>>,
     /// What the log says of containers, of which many may be in the same trouble.
     pub(super) warnings: Warnings,
+    /// What it says of output that was not read as it was written.
+    pub(super) odd: Mutex<Odd>,
     pub(super) allowance: Arc<Allowance>,
     pub(super) descriptors: Arc<Descriptors>,
 }
@@ -123,6 +126,21 @@ impl Shared {
 
     pub(super) fn add(&self, add: impl FnOnce(&mut Totals)) {
         add(&mut self.totals.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Adds to the totals what of a container's output is safe now.
+    pub(super) fn count(&self, name: &ContainerName, counts: &Counts) {
+        self.add(|totals| totals.counts.add(counts));
+        if is_odd(counts) {
+            self.odd.lock().unwrap_or_else(PoisonError::into_inner).add(name, counts);
+        }
+    }
+
+    /// Logs now and then, and when the process `ends`, what was not read as it was written.
+    pub(super) fn say_what_is_odd(&self, ends: bool) {
+        // Turns do not wait while it is written.
+        let line = self.odd.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now(), ends);
+        line.iter().for_each(Line::say);
     }
 
     /// Whether the log may name one more container for this reason. It is about so many bytes.

@@ -203,7 +203,7 @@ async fn offer(
     }
     container.commit(position, guard, &counts);
     shared.note(container);
-    shared.add(|totals| totals.counts.add(&counts));
+    shared.count(&container.name, &counts);
     match waits {
         // What comes meanwhile does not wait longer than if nothing was kept back.
         Some(left) => End::Again(left.clamp(LEAST_WAIT, REST)),

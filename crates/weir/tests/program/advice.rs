@@ -21,8 +21,8 @@ const SUBJECTS: &str = "address, container, containers, data_dir, finding, kubel
     pipelines, problem, queue, reading, secret, signal, source, state, target_url, watched, what";
 
 /// What a process has one of: where a text names it, it is clear which.
-const ONE_OF_EACH: &str = "configuration, container logs, data directory, probes, the cluster, the disk, the journal, \
-    the operator, the process that took over, the webhooks";
+const ONE_OF_EACH: &str = "configuration, container logs are not read, data directory, hints about container logs, probes, \
+    the cluster, the disk, the journal, the operator, the process that took over, the webhooks";
 
 /// Lines that name nothing, by the beginnings of their texts.
 const OF_NOTHING: [(&str, &str); 7] = [

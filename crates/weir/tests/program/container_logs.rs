@@ -315,6 +315,32 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     assert!(!wrong.status.success() && text.contains("cannot read the directory of container logs"), "{text}");
 }
 
+/// What was not read as it was written is in the log with whose it was and how much, at the end at the latest.
+#[tokio::test]
+async fn the_log_says_what_is_not_read_as_it_was_written() {
+    const SAID: &str = "container logs are malformed or had to be changed, those of this container first; the figures are \
+                        of all containers, since the last such line";
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    let file = container(pods.path(), "cart").join("0.log");
+    append(&file, "fine");
+    let mut open = OpenOptions::new().append(true).open(&file).unwrap();
+    open.write_all(b"no CRI at all\n2026-11-23T12:00:00.123456789Z stdout F caf\xe9\n").unwrap();
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap()];
+    let mut weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+    let admin = admin(&weir);
+    eventually("all is read", async || {
+        let page: Value = serde_json::from_slice(&http::get(admin, "/logs").await.body).unwrap();
+        page[0]["read"]["records"] == 3
+    })
+    .await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    let said = weir.all_logged(SAID);
+    let [line] = &*said else { panic!("{said:?}") };
+    assert_eq!(line["container"], "shop_cart_11111111-2222-3333-4444-555555555555/app", "{line}");
+    assert_eq!([&line["malformed"], &line["not_utf8"], &line["cut"], &line["left_out"]], [1_u64, 1, 0, 0], "{line}");
+}
+
 /// A process that has just lost what so many containers wrote, which nobody has read, and how many bytes of each.
 async fn loser(pods: &Path, dir: &DataDir, sink: SocketAddr, containers: usize) -> (Weir, usize) {
     let file = |number: usize| container(pods, &format!("cart-{number:02}")).join("0.log");
