@@ -1,6 +1,7 @@
 //! `weir tap`: what passes a pipeline, live.
 
 mod attributes;
+mod lost;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,8 @@ use crate::cli::Format;
 use crate::page::EdgeName;
 use crate::tables::{columns_of_terminal, count, cut, legible, legible_json};
 
+pub(crate) use lost::{is_asked_for, samples as lost_samples};
+
 const EXAMPLES: &str = "\
 Examples:
   weir tap traces/shop                                     what comes in, ten spans a second at most, for 5 minutes
@@ -31,6 +34,7 @@ Examples:
   weir tap 'logs/*' --edge received                        what comes in, before facts about its sender are added
   weir tap '*' --edge unclaimed                            what clients push and no pipeline takes
   weir tap logs/all --recent                               some of what passed, or was lost, before anybody looked
+  weir tap logs/all --lost                                 samples of what was lost, when, and why
   weir tap logs/all --attributes                           what attributes these have, how many values, and how many bytes
   weir tap traces/shop -n 1 --format json | weir try pipelines/ --input -
 
@@ -57,6 +61,10 @@ pub(crate) struct TapArgs {
     /// the disk when the process started
     #[arg(long, conflicts_with_all = ["edge", "rule", "text", "condition", "rate", "duration"])]
     recent: bool,
+    /// Show samples of what the backend refused for good, and of what was given up, and end: each item with when and why it was
+    /// lost
+    #[arg(long, conflicts_with_all = ["recent", "attributes", "edge", "rule", "text", "condition", "rate", "duration"])]
+    lost: bool,
     /// Show the attributes of recent items, and end: how many items have each, how many values, and what it takes
     #[arg(long, conflicts_with_all = ["recent", "edge", "rule", "text", "condition", "rate", "duration", "n", "full", "no_redact"])]
     attributes: bool,
@@ -78,7 +86,7 @@ pub(crate) struct TapArgs {
     /// When it ends; at most 15 minutes
     #[arg(short, long, default_value = "5m", value_parser = parse_positive_duration, value_name = "DURATION")]
     duration: Duration,
-    /// End after so many items; with --recent, show only the last
+    /// End after so many items; with --recent or --lost, show only the last
     #[arg(short, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
     n: Option<u64>,
     /// Do not cut lines at the width of the terminal
@@ -121,6 +129,9 @@ pub(crate) fn run(args: &TapArgs) -> anyhow::Result<ExitCode> {
     }
     if args.recent {
         return recent(&admin, args);
+    }
+    if args.lost {
+        return lost::show(&admin, args);
     }
     let mut wish = json!({
         "pipeline": args.pipeline, "edge": args.edge, "text": args.text, "where": args.condition,

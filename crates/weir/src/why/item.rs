@@ -17,10 +17,6 @@ use crate::admin::{Admin, number};
 use crate::tables::{count, legible, time};
 use crate::tap::{self, Line};
 
-/// Where samples of what was lost are, and how it was.
-const LOST: [(&str, &str); 2] =
-    [("/rejected", "its backend refused a request with it for good"), ("/dropped", "a request with it was given up")];
-
 /// Looks for an item in samples of what was lost, in recent items, and in what passes from now on.
 pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     if text.is_empty() {
@@ -64,32 +60,23 @@ pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<
 /// Looks among samples of what was lost; says how many have the text.
 fn find_among_lost(admin: &Admin, pipeline: &str, text: &str) -> anyhow::Result<u64> {
     let mut lost = 0;
-    for (path, how) in LOST {
-        let is_it = |sample: &&Value| is_asked_for(sample, pipeline) && has_text(sample, text);
-        for sample in admin.get(path)?.as_array().into_iter().flatten().filter(is_it) {
-            let [of, code, message] =
-                ["pipeline", "code", "message"].map(|field| sample[field].as_str().unwrap_or_default());
-            printed(writeln!(io::stdout(), "{}", legible(&format!("{of}: {how}: {code} {message}"))))?;
-            lost += 1;
-        }
+    for sample in tap::lost_samples(admin, pipeline)?.iter().filter(|sample| has_text(sample, text)) {
+        let [of, code, message] =
+            ["pipeline", "code", "message"].map(|field| sample[field].as_str().unwrap_or_default());
+        let how = match sample["way"] == "rejected" {
+            true => "its backend refused a request with it for good",
+            false => "a request with it was given up",
+        };
+        printed(writeln!(io::stdout(), "{}", legible(&format!("{of}: {how}: {code} {message}"))))?;
+        lost += 1;
     }
     Ok(lost)
-}
-
-/// Whether it is of this pipeline, or of one of those that a tap of this name looks at: `traces/*`, or `*`.
-fn is_asked_for(of: &Value, pipeline: &str) -> bool {
-    let Some(name) = of["pipeline"].as_str() else { return false };
-    match pipeline.strip_suffix('*') {
-        Some("") => true,
-        Some(all_of) if all_of.ends_with('/') => name.starts_with(all_of),
-        _ => name == pipeline,
-    }
 }
 
 /// The pipelines that are asked for.
 fn asked_for<'a>(now: &'a Value, pipeline: &str) -> Vec<&'a Value> {
     let all = now["pipelines"].as_array().into_iter().flatten();
-    all.filter(|of| is_asked_for(of, pipeline)).collect()
+    all.filter(|of| tap::is_asked_for(of, pipeline)).collect()
 }
 
 /// Looks among the few items that are kept of what has passed, or was on the disk; says how many have the text.

@@ -484,6 +484,7 @@ async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
     let (status, answer) = post(port, "/api/sample", &ask).await;
     let span = &answer["sample"]["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     assert_eq!((status, &span["name"]), (200, &json!("GET /orders/1")), "{answer}");
+    lost_in_a_terminal(port, &refused[0], &answer["sample"]).await;
     for (wrong, words) in [
         (json!({"signal": "spans", "otlp": ""}), "no signal \"spans\""),
         (json!({"signal": "traces", "otlp": "?"}), "base64"),
@@ -508,6 +509,25 @@ async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
     let (_, why, _) = told(port, &["why", "traces/shop"]).await;
     let lost = format!("  {} 1\n", refused[0]["code"].as_str().unwrap());
     assert!(why.contains(&lost), "no more are lost now: {why}");
+}
+
+/// What `weir tap --lost` says of the only sample.
+async fn lost_in_a_terminal(port: SocketAddr, refused: &Value, sample: &Value) {
+    let words = ["code", "message"].map(|field| refused[field].as_str().unwrap());
+    let expected = format!("traces/shop rejected for {} ({}): span \"GET /orders/1\"", words[0], words[1]);
+    for pipeline in ["traces/shop", "traces/*", "*"] {
+        let (code, lines, said) = told(port, &["tap", pipeline, "--lost", "-n", "1"]).await;
+        assert!(
+            code == Some(0) && lines.lines().count() == 1 && lines.contains(&expected),
+            "{pipeline}: {lines}{said}"
+        );
+        assert!(said.contains("1 item shown, of 1 sample"), "{said}");
+    }
+    let (_, document, _) = told(port, &["tap", "traces/shop", "--lost", "--format", "json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&document).unwrap(), *sample);
+    let (code, _, error) = told(port, &["tap", "traces/none", "--lost"]).await;
+    assert!(code == Some(1) && error.contains("there is no pipeline \"traces/none\""), "{error}");
+    assert_eq!(told(port, &["tap", "traces/shop", "--lost", "--recent"]).await.0, Some(2), "one of them");
 }
 
 /// The status of a page for a client that has another address of this machine.
