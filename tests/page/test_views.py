@@ -304,6 +304,8 @@ def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pic
     changed = shop(to)
     changed["spec"]["filter"] = [{"conditions": ['span.name == "GET /cart"']}]
     scene.weir.configure(changed, pipeline("logs", "shop", to))
+    page.wait(lambda: page.all("#configuration tr[data-key] [data-act=compare]"), "a button of a row")
+    assert nameless(page) == []
     page.button("#configuration", "With the one before")
     assert page.focus() == "configuration-compared"
     page.wait_text("#configuration-changes", "1 line added, 1 line removed.")
@@ -329,6 +331,8 @@ def test_the_page_of_a_target_is_read_with_a_click(page: Page, lab: Lab, binary:
     scene = Scene(lab, binary, sink=sink, documents=[scraping("shop", f"http://{sink.grpc}", *urls)])
     page.open(scene.weir.admin, "targets")
     page.wait_text("#targets", "2 targets are scraped")
+    page.wait(lambda: len(page.all("#targets tr[data-key] [data-act=page]")) == 2, "a button of each")
+    assert nameless(page) == []
     shown = lambda: page.text("#target-page pre").strip()
     page.button(f"#targets tr[data-key='static {urls[0]}']", "Read its page")
     page.wait_text("#target-page h2", f"The page of {urls[0]}")
@@ -392,25 +396,25 @@ HEADS = """
     const heads = (table) => [...table.querySelectorAll("thead th")].map((head) => head.textContent);
     return [...document.querySelectorAll(`#${arguments[0]} table`)].map(heads);
 """
-LISTS = ["pipelines", "destinations", "books", "losses", "targets", "logs", "talkers", "attributes", "memory", "configuration"]
+# A text of each view of lists once it is filled, of a busy process.
+SHOWN = {
+    "pipelines": "traces/shop",
+    "destinations": "traces/shop",
+    "books": "traces/shop",
+    "losses": "traces/shop",
+    "targets": "0 targets are scraped",
+    "logs": "0 containers",
+    "talkers": "cart-1",
+    "attributes": "service.name",
+    "memory": "The budget is",
+    "configuration": "started",
+}
 
 
-@pytest.mark.parametrize("view", LISTS)
+@pytest.mark.parametrize("view", SHOWN)
 def test_every_list_is_there(page: Page, busy: Scene, view: str) -> None:
     page.open(busy.weir.admin, view)
-    expected = {
-        "pipelines": "traces/shop",
-        "destinations": "traces/shop",
-        "books": "traces/shop",
-        "losses": "traces/shop",
-        "targets": "0 targets are scraped",
-        "logs": "0 containers",
-        "talkers": "cart-1",
-        "attributes": "service.name",
-        "memory": "The budget is",
-        "configuration": "started",
-    }
-    page.wait_text(f"#{view}", expected[view])
+    page.wait_text(f"#{view}", SHOWN[view])
     tables = page.driver.execute_script(HEADS, view)
     assert tables and all(len(set(heads)) == len(heads) for heads in tables), f"each column has a name of its own: {tables}"
 
@@ -470,17 +474,52 @@ def test_books_have_a_total_of_the_process(page: Page, busy: Scene, pictures: Pa
     page.picture(pictures / "books.png")
 
 
-def test_everything_has_a_name_for_a_screen_reader(page: Page, busy: Scene) -> None:
+# What has no name for a screen reader; and buttons of rows whose name is not what is written on them and which row it is.
+NAMELESS = """
+    const has = (one) => one.ariaLabel || one.labels?.length || one.textContent.trim() || one.title;
+    const row = (one) => one.closest("tr").querySelector("th").firstChild.textContent;
+    const isOfRow = (one) => one.ariaLabel?.startsWith(one.textContent) && one.ariaLabel.includes(row(one));
+    const all = (css) => [...document.querySelectorAll(css)];
+    return [...all("button, input, select, textarea, progress").filter((one) => !has(one)),
+      ...all("tr[data-key] button").filter((one) => !isOfRow(one))].map((one) => one.outerHTML);
+"""
+
+
+def nameless(page: Page) -> list[str]:
+    return page.driver.execute_script(NAMELESS)
+
+
+def test_everything_has_a_name_for_a_screen_reader(page: Page, busy: Scene, sick: Scene) -> None:
     page.open(busy.weir.admin)
     page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
-    nameless = """
-        const has = (one) => one.ariaLabel || one.labels?.length || one.textContent.trim() || one.title;
-        return [...document.querySelectorAll("button, input, select, textarea, progress")].filter((one) => !has(one)).map((one) => one.outerHTML);
-    """
-    assert page.driver.execute_script(nameless) == []
-    for view in page.driver.execute_script("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.getAttribute('aria-controls'))"):
+    page.click("#pipelines tr[data-key='traces/shop']")
+    page.wait_text("#detail", "Try other rules")
+    assert nameless(page) == []
+    views = page.driver.execute_script("return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.getAttribute('aria-controls'))")
+    assert set(SHOWN) < set(views)
+    for view in views:
+        page.go(view)
+        page.wait_text(f"#{view}", SHOWN.get(view, ""))
+        assert nameless(page) == [], view
         assert page.one(f"#{view}").get_attribute("role") == "tabpanel"
+    assert page.all("#losses tr[data-key] button"), "there are buttons of rows"
+    page.go("rules")
+    page.choose("#rules-pipeline", "traces/shop")
+    page.wait(lambda: page.all("#rules-editor textarea"), "the editor")
+    assert nameless(page) == []
+    remove = [one.accessible_name for one in page.all("#rules-editor [data-act=remove]")]
+    assert remove == ["Remove transform[0]", "Remove filter[0]"]
+    page.go("tap")
+    page.button("#tap-form", "Open tap")
+    page.wait(lambda: page.all("#tap-items > li"), "items")
+    page.click("#tap-items > li summary")
+    page.wait(lambda: page.all("#tap-items [data-act=copy]"), "an item unfolds")
+    assert nameless(page) == []
+    page.button("#tap-bar", "Stop")
     assert len(page.all("table > caption")) == len(page.all("table")) > 5
+    page.open(sick.weir.admin, "losses")
+    page.wait(lambda: page.all("#losses tr[data-key] [data-act=copy]"), "samples")
+    assert nameless(page) == []
 
 
 # Texts whose contrast to what is behind them is below 4.5, which WCAG 2.2 asks for (1.4.3), each once.

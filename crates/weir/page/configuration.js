@@ -230,6 +230,7 @@ const PAST = [
   {
     head: "Compare",
     of: () => "",
-    cell: (row) => (row.is_kept && older(keyOf(row)) ? button("With the one before", "compare") : ""),
+    cell: (row) =>
+      row.is_kept && older(keyOf(row)) ? button("With the one before", "compare", {}, `that of ${day(row.at)}`) : "",
   },
 ];

@@ -108,7 +108,11 @@ export const short = (text, most = 200) => (text.length > most ? `${text.slice(0
 
 export const faint = (text) => element("span", { class: "faint" }, text);
 
-export const button = (text, act, more = {}) => element("button", { type: "button", "data-act": act, ...more }, text);
+// `which`: what a screen reader says after the text, where other rows have a button with the same one.
+export function button(text, act, more = {}, which = null) {
+  const name = which && `${text} ${which}`;
+  return element("button", { type: "button", "data-act": act, "aria-label": name, ...more }, text);
+}
 
 // Copies, and says so on the button. Without a clipboard, as on a host that is not this one and has no TLS, the old
 // way.
@@ -124,8 +128,12 @@ export async function copy(text, from) {
     area.remove();
     from.focus();
   }
-  const words = from.dataset.words || from.textContent;
-  from.dataset.words = words;
+  const { words = from.textContent, name = from.getAttribute("aria-label") } = from.dataset;
+  Object.assign(from.dataset, name ? { words, name } : { words });
   from.textContent = "Copied";
-  setTimeout(() => { from.textContent = words; }, 1500);
+  from.removeAttribute("aria-label");
+  setTimeout(() => {
+    from.textContent = words;
+    if (name) from.setAttribute("aria-label", name);
+  }, 1500);
 }

@@ -180,15 +180,15 @@ export function entry(seen, withPipeline) {
       ),
     ),
   );
-  made.firstChild.addEventListener("toggle", () => unfold(made.firstChild, seen.item), { once: true });
+  made.firstChild.addEventListener("toggle", () => unfold(made.firstChild, seen), { once: true });
   return made;
 }
 
-function unfold(details, item) {
+function unfold(details, { item, at }) {
   const { traceId } = parts(item).thing;
-  const follow = traceId ? button("Follow this trace", "find", { "data-trace": traceId }) : null;
+  const follow = traceId ? button("Follow this trace", "find", { "data-trace": traceId }, traceId) : null;
   details.append(
-    element("div", { class: "bar" }, button("Copy as a sample for weir try", "copy"), follow),
+    element("div", { class: "bar" }, button("Copy as a sample for weir try", "copy", {}, `of ${moment(at)}`), follow),
     ...Object.entries(item).map(([key, of]) => tree(of, key)),
   );
 }

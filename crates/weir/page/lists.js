@@ -118,7 +118,11 @@ export const targets = list({
       count("Samples", (row) => row.samples),
       count("Series added", (row) => row.series_added),
       count("Lost", (row) => row.lost_data_points),
-      { head: "Look", of: () => "", cell: (row) => button("Read its page", "page", { "data-id": row.id }) },
+      {
+        head: "Look",
+        of: () => "",
+        cell: (row) => button("Read its page", "page", { "data-id": row.id }, `of ${row.url}, ${row.job}`),
+      },
     ],
   },
   card: targetPage,

@@ -237,6 +237,10 @@ function copyRecent(target) {
 
 const WHERE = { dropped: "dropped here", rejected: "refused by the backend" };
 
+const ofLoss = (row) => `of ${row.pipeline}, ${WHERE[row.way]}: ${row.reason}`;
+const ofSample = (sample) => `of ${sample.pipeline}, ${WHERE[sample.way]} at ${moment(sample.at)}`;
+const ofPipeline = (line) => `of ${line.pipeline}`;
+
 const LOSSES = [
   {
     head: "Pipeline",
@@ -281,9 +285,9 @@ const LOSSES = [
     cell: (row) =>
       row.isKnown
         ? [
-            button("Recent items", "recent", { "data-only": row.way }),
+            button("Recent items", "recent", { "data-only": row.way }, ofLoss(row)),
             " ",
-            button(TAPS[row.way], "tap", { "data-only": row.way }),
+            button(TAPS[row.way], "tap", { "data-only": row.way }, ofLoss(row)),
           ]
         : faint("there are none"),
   },
@@ -342,8 +346,8 @@ const SAMPLES = [
     of: () => "",
     cell: (sample) =>
       sample.truncated
-        ? button("Copy its beginning as base64", "base64")
-        : button("Copy as a sample for weir try", "copy"),
+        ? button("Copy its beginning as base64", "base64", {}, ofSample(sample))
+        : button("Copy as a sample for weir try", "copy", {}, ofSample(sample)),
   },
 ];
 
@@ -359,6 +363,10 @@ const REMOVED = [
   {
     head: "Look",
     of: () => "",
-    cell: () => [button("Recent items", "recent"), " ", button("Tap what rules remove", "tap")],
+    cell: (line) => [
+      button("Recent items", "recent", {}, ofPipeline(line)),
+      " ",
+      button("Tap what rules remove", "tap", {}, ofPipeline(line)),
+    ],
   },
 ];

@@ -134,7 +134,10 @@ function area(field, all) {
 // Transforms come before filters, and each is called as in the object.
 function name() {
   for (const kind of KINDS) {
-    editors(kind).forEach((fieldset, index) => { fieldset.firstChild.textContent = `${kind}[${index}]`; });
+    editors(kind).forEach((fieldset, index) => {
+      fieldset.firstChild.textContent = `${kind}[${index}]`;
+      fieldset.lastChild.setAttribute("aria-label", `Remove ${fieldset.firstChild.textContent}`);
+    });
   }
 }
 

@@ -51,7 +51,8 @@ export class Table {
     this.head = element("tr");
     this.body = element("tbody");
     this.foot = element("tfoot");
-    this.more = element("button", { type: "button" }, `Show ${ROWS} more`);
+    const more = `Show ${ROWS} more`;
+    this.more = element("button", { type: "button", "aria-label": `${more}: ${caption}` }, more);
     this.scroll = element(
       "div",
       { class: "scroll", tabindex: "-1" },
