@@ -530,6 +530,40 @@ async fn lost_in_a_terminal(port: SocketAddr, refused: &Value, sample: &Value) {
     assert_eq!(told(port, &["tap", "traces/shop", "--lost", "--recent"]).await.0, Some(2), "one of them");
 }
 
+/// What looks like a secret is hidden in samples of what was lost, too.
+#[tokio::test]
+async fn lost_items_show_no_secret_in_a_terminal() {
+    let refuses = |request: &Captured| payload::ids(&request.message).contains(&1);
+    let backend = Backend::scripted(
+        move |_, request| {
+            if refuses(request) { Say::Code(3, "no such field", None) } else { Say::Ok }
+        },
+    );
+    let backend = backend.await;
+    let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
+    let port = admin(&weir);
+    let body = json!({"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": format!("{:032x}", 1),
+        "spanId": format!("{:016x}", 1), "name": "login", "attributes": [{"key": "password",
+        "value": {"stringValue": "s3cr3t"}}]}]}]}]});
+    let first = async { http::post_to(weir.http, "/v1/traces", JSON, body.to_string().as_bytes()).await };
+    let others = async {
+        let mut next = 2;
+        eventually("it is refused, as others are taken", async || {
+            send(&weir, next, 1).await;
+            next += 1;
+            get(port, "/rejected").await.1[0].is_object()
+        })
+        .await;
+    };
+    tokio::join!(first, others);
+    for (flag, shows) in [("--full", false), ("--no-redact", true)] {
+        for format in ["text", "json"] {
+            let (_, lines, said) = told(port, &["tap", "traces/shop", "--lost", flag, "--format", format]).await;
+            assert!(lines.contains("login") && lines.contains("s3cr3t") == shows, "{flag} {format}: {lines}{said}");
+        }
+    }
+}
+
 /// The status of a page for a client that has another address of this machine.
 async fn status_from(client: &str, port: SocketAddr, path: &str) -> u16 {
     let socket = TcpSocket::new_v4().unwrap();

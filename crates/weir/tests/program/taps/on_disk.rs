@@ -33,6 +33,9 @@ async fn what_becomes_of_items_on_the_disk_is_seen() {
         eventually("there is room", is_taken).await;
     }
     becomes(2, "dropped").await;
+    eventually("there is a sample", async || get(port, "/dropped").await.1[0].is_object()).await;
+    let (code, lines, said) = told(port, &["tap", "traces/shop", "--lost"]).await;
+    assert!(code == Some(0) && lines.contains("traces/shop dropped for backlog_full ("), "{lines} {said}");
 }
 
 /// Of what an earlier process left on the disk, a few items are known: those that were read to be sent.
