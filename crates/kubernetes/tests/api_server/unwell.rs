@@ -177,6 +177,7 @@ pub(crate) async fn a_node_goes_on(cluster: &Cluster) {
         (Illness::Throttles, "while-throttled"),
         (Illness::Forgets, "while-forgotten"),
         (Illness::Refuses("/api/v1/pods"), "while-refused"),
+        (Illness::Hangs, "while-hanging"),
     ] {
         let known = node.known().facts.pods.len();
         proxy.falls_ill(illness);
