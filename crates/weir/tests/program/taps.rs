@@ -460,15 +460,16 @@ async fn who_sends_most_and_what_runs() {
     assert_eq!(told(port, &["why", "--format", "json"]).await.0, Some(2), "of configurations alone");
 }
 
+/// A backend that takes all but the item with number 1.
+async fn refusing_the_first() -> Backend {
+    let refuses = |request: &Captured| payload::ids(&request.message).contains(&1);
+    Backend::scripted(move |_, request| if refuses(request) { Say::Code(3, "no such field", None) } else { Say::Ok })
+        .await
+}
+
 #[tokio::test]
 async fn what_a_backend_refuses_becomes_a_sample_and_has_a_time() {
-    let refuses = |request: &Captured| payload::ids(&request.message).contains(&1);
-    let backend = Backend::scripted(
-        move |_, request| {
-            if refuses(request) { Say::Code(3, "no such field", None) } else { Say::Ok }
-        },
-    );
-    let backend = backend.await;
+    let backend = refusing_the_first().await;
     let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
     let port = admin(&weir);
     send(&weir, 1, 4).await;
@@ -533,13 +534,7 @@ async fn lost_in_a_terminal(port: SocketAddr, refused: &Value, sample: &Value) {
 /// What looks like a secret is hidden in samples of what was lost, too.
 #[tokio::test]
 async fn lost_items_show_no_secret_in_a_terminal() {
-    let refuses = |request: &Captured| payload::ids(&request.message).contains(&1);
-    let backend = Backend::scripted(
-        move |_, request| {
-            if refuses(request) { Say::Code(3, "no such field", None) } else { Say::Ok }
-        },
-    );
-    let backend = backend.await;
+    let backend = refusing_the_first().await;
     let weir = Weir::start(&manifest("shop", backend.address), &[]).await;
     let port = admin(&weir);
     let body = json!({"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": format!("{:032x}", 1),
