@@ -53,11 +53,12 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
         labels: texts(&[("app.kubernetes.io/name", "orders"), ("team", "blue")]),
         annotations: texts(&[("resource.opentelemetry.io/service.version", "9")]),
         node: Some("node-1".to_owned()),
-        node_labels: texts(&[("topology.kubernetes.io/region", "eu-1")]),
         workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "orders".to_owned() }],
         containers: vec![("main".to_owned(), "orders:1.2".to_owned())],
         ..Pod::default()
     };
-    let pods = PodList::new(ClusterFacts { cluster, pods: vec![pod], ..ClusterFacts::default() });
+    let labels = texts(&[("topology.kubernetes.io/region", "eu-1")]);
+    let nodes = [("node-1".to_owned(), Arc::new(labels))].into();
+    let pods = PodList::new(ClusterFacts { cluster, nodes, pods: vec![Arc::new(pod)], ..ClusterFacts::default() });
     Enricher::new(enrichment, Arc::new(pods))
 }
