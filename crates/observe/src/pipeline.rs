@@ -1,6 +1,6 @@
 //! One pipeline: when it is in trouble, and when that is over.
 //!
-//! Each trouble is true or not at a look. It is told as long as it was true within the last looks ([`Rhythm::hold`]), and
+//! Each trouble is true or not at a look. It is told as long as it was true within the last looks ([`Seen::hold`]), and
 //! the worst of those that are told counts. Nothing else is remembered of states.
 
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ impl Rhythm {
         3 * self.every
     }
 
-    /// How long a trouble is told after it was true last.
+    /// How long a trouble is told after it was true last, unless it comes back again and again.
     pub fn hold(self) -> Duration {
         5 * self.every
     }
@@ -105,6 +105,37 @@ impl Point {
     }
 }
 
+/// A trouble that was true.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// The last time that it was.
+    last: Duration,
+    /// How long it is told after that.
+    hold: Duration,
+}
+
+impl Seen {
+    /// True at `now`, and maybe `before`; `was_well`: no trouble was told at the last look.
+    ///
+    /// What comes back soon after its end was not over. It is told then until it has stayed away for twice as long: of data
+    /// that comes every minute, a share that is lost is told all the time, and not anew each minute. Not so where nothing
+    /// is delivered: that ends when something is.
+    fn at(now: Duration, before: Option<Self>, was_well: bool, state: State, rhythm: Rhythm) -> Self {
+        let hold = match before {
+            Some(before) if before.is_told(now) => before.hold,
+            Some(before) if was_well && now - before.last < rhythm.long() && !state.delivers_nothing() => {
+                rhythm.long().min(2 * (now - before.last))
+            }
+            _ => rhythm.hold(),
+        };
+        Self { last: now, hold }
+    }
+
+    fn is_told(self, now: Duration) -> bool {
+        now - self.last < self.hold
+    }
+}
+
 /// What is remembered of a pipeline.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
@@ -123,8 +154,8 @@ pub(crate) struct Pipeline {
     refusing: u8,
     /// Looks in a row, of those at which something was delivered, at which more waited than before.
     growing: u32,
-    /// When each trouble was true last.
-    true_at: [Option<Duration>; State::TROUBLES.len()],
+    /// Each trouble that was true, in the order of [`State::TROUBLES`].
+    seen: [Option<Seen>; State::TROUBLES.len()],
     /// Where the trouble that is told began.
     began: Option<Point>,
     /// When the backend's words were taken down, and what they were about.
@@ -146,7 +177,7 @@ impl Pipeline {
             came_at: [None; 2],
             refusing: 0,
             growing: 0,
-            true_at: [None; State::TROUBLES.len()],
+            seen: [None; State::TROUBLES.len()],
             began: None,
             words: None,
             verdict: Verdict { roles, ..Verdict::default() },
@@ -162,16 +193,17 @@ impl Pipeline {
         let now = Point::of(at, look);
         self.follow(&now);
         let is_true = self.troubles(&now, look);
-        for (true_at, _) in self.true_at.iter_mut().zip(is_true).filter(|(_, is_true)| *is_true) {
-            *true_at = Some(at.since_start);
+        let was_well = self.verdict.trouble.is_none();
+        for (index, _) in is_true.iter().enumerate().filter(|(_, is_true)| **is_true) {
+            let before = self.seen[index];
+            self.seen[index] = Some(Seen::at(at.since_start, before, was_well, State::TROUBLES[index], self.rhythm));
         }
-        let hold = self.rhythm.hold();
-        let is_told = |at_last: &Option<Duration>| at_last.is_some_and(|last| at.since_start - last < hold);
+        let is_told = |seen: &Option<Seen>| seen.is_some_and(|seen| seen.is_told(at.since_start));
         // Where nothing is delivered, whatever is wrong now is to be said, though worse was wrong before.
         let is_without =
             State::TROUBLES.iter().zip(is_true).any(|(state, is_true)| is_true && state.delivers_nothing());
         let with_truth = |index: usize| (State::TROUBLES[index], is_true[index] || is_without);
-        self.conclude(self.true_at.iter().rposition(is_told).map(with_truth), &now, look);
+        self.conclude(self.seen.iter().rposition(is_told).map(with_truth), &now, look);
     }
 
     /// Notes what happened since the last look.

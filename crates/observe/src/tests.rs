@@ -260,6 +260,40 @@ fn a_share_of_what_comes_seldom() {
     }
 }
 
+/// What comes back soon after its end was not over: it is told all the time from then on, and its end is told once.
+#[test]
+fn a_share_of_what_comes_every_minute_is_told_steadily() {
+    const EVERY_MINUTE: usize = 12;
+    for does in [Loses(1000, 300), Refuses(1000, 430), TurnsAway(100, 20)] {
+        let mut case = Case::new();
+        for _ in 0..60 {
+            case.after(does);
+            case.again(Nothing, EVERY_MINUTE - 1);
+        }
+        let told = *case.states().first().unwrap();
+        assert_eq!(case.states(), [told, State::Healthy, told], "{does:?}: told, over once, and told for good");
+        for _ in 0..4 {
+            case.after(Delivers(1000));
+            case.again(Nothing, EVERY_MINUTE - 1);
+        }
+        assert_eq!(case.states(), [told, State::Healthy, told, State::Healthy], "{does:?}: it is over");
+        case.again(Delivers(1000), 60);
+        case.again(does, TOLD);
+        assert_eq!(case.again(Delivers(1000), OVER), State::Healthy, "{does:?}: after a good time all is as at first");
+    }
+}
+
+/// A share that is refused before an outage and after it did not come back after its end: it had none.
+#[test]
+fn what_an_outage_interrupts_ends_as_soon_as_ever() {
+    let mut case = Case::new();
+    case.again(Refuses(1000, 430), TOLD);
+    case.again(IsRefused(1000), 3 * TOLD);
+    case.again(Loses(1000, 300), 1);
+    assert_eq!(case.again(Delivers(1000), OVER), State::Healthy);
+    assert!(!case.states()[..case.states().len() - 1].contains(&State::Healthy));
+}
+
 #[test]
 fn a_pipeline_with_little_to_do_is_told_of_what_it_loses() {
     let mut case = Case::new();
