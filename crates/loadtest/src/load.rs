@@ -155,7 +155,11 @@ fn report(tally: &Tally, plan: &Plan, args: &SendArgs, usage: Usage) -> LoadRepo
         cpu_seconds,
         busy,
         bottleneck: bottleneck(busy, tally.sent_items as f64 / sending, args.offered().items_per_s(plan.shape.batch)),
-        ids: LoadIds { acked: tally.acked.ranges(), unknown: tally.unknown.ranges() },
+        ids: LoadIds {
+            acked: tally.acked.ranges(),
+            refused: tally.refused_ids.ranges(),
+            unknown: tally.unknown.ranges(),
+        },
     }
 }
 

@@ -161,6 +161,7 @@ async fn a_retry_hint_reaches_the_client_over_both_transports() {
     let (grpc, http) = tokio::join!(load(&sink, "--items 50 -c 1"), load_to(sink.http, "--http --items 50 -c 1"));
     for report in [grpc, http] {
         assert_eq!((report.refused_items, report.refused_without_hint), (50, 0));
+        assert_eq!((report.ids.acked.len(), report.ids.refused.as_slice()), (0, [(1, 50)].as_slice()));
     }
     assert_eq!(sink.stop(true).await.received, 0);
 }

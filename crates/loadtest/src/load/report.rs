@@ -48,6 +48,7 @@ pub(crate) struct Tally {
     pub(crate) connect_failures: u64,
     pub(crate) bytes: u64,
     pub(crate) acked: IdSet,
+    pub(crate) refused_ids: IdSet,
     pub(crate) unknown: IdSet,
     pub(crate) latency: Latencies,
     pub(crate) lateness: Latencies,
@@ -74,6 +75,7 @@ impl Tally {
             }
             Outcome::Refused { code, hint } => {
                 self.refused_items += count;
+                self.refused_ids.insert(ids);
                 self.refused_without_hint += u64::from(hint.is_none());
                 *self.refused.entry(code.to_string()).or_default() += 1;
                 progress.refused.fetch_add(count, Ordering::Relaxed);
@@ -106,6 +108,7 @@ impl Tally {
             }
         }
         self.acked.merge(&other.acked);
+        self.refused_ids.merge(&other.refused_ids);
         self.unknown.merge(&other.unknown);
         self.latency.merge(&other.latency);
         self.lateness.merge(&other.lateness);
@@ -163,6 +166,9 @@ pub struct LoadReport {
 pub struct LoadIds {
     /// Answered OK: an obligation to deliver.
     pub acked: Vec<(u64, u64)>,
+    /// Refused at least once. Whoever sends them again has most of them in `acked`, too.
+    #[serde(default)]
+    pub refused: Vec<(u64, u64)>,
     /// Not answered, or a partial success: may or may not arrive.
     pub unknown: Vec<(u64, u64)>,
 }

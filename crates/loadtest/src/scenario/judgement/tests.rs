@@ -51,7 +51,7 @@ pub(super) fn settings() -> Settings {
 
 fn load(acked: &[(u64, u64)]) -> LoadReport {
     let spans = acked.iter().map(|(first, last)| last - first + 1).sum();
-    let ids = LoadIds { acked: acked.to_vec(), unknown: Vec::new() };
+    let ids = LoadIds { acked: acked.to_vec(), ..LoadIds::default() };
     LoadReport { seconds: 10.0, acked_items: spans, acked_per_s: 100.0, ids, ..LoadReport::default() }
 }
 
