@@ -15,7 +15,8 @@ import pytest
 import client
 from backend import Backend, matches
 from cluster import Cluster, Object, wait_until
-from installation import NAMESPACE, OPERATORS, Installation
+from installation import NAMESPACE, NODES, OPERATORS, Installation
+from load import Load
 from processes import figure, page
 from scenarios import GROUP, NOBODY, is_ready
 
@@ -24,6 +25,8 @@ _KILLS = 50
 _LEADS_EVERY = 5
 _LINES_PER_SECOND = 200
 _LOAD_S = 20
+# Whoever is left without an answer waits longer. How long others wait is printed, and not judged.
+_LONGEST_WAIT_S = 30
 # What a pipeline does that has changed.
 _MARK = [{"statements": ['set(log.attributes["after"], "restart")']}]
 _OPERATORS = "app.kubernetes.io/name=telemetry-manager"
@@ -96,6 +99,13 @@ class Scene:
         """A client that pushes log records, each with a number, as fast as 500 a second, and again until it is told yes."""
         send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * seconds}", "--retry", "--size=100"]
         self.start(name, self.installation.image, None, send, node)
+
+    def pushes(self) -> list[Load]:
+        """A client of each signal on each node, until it is stopped."""
+        places = [(number, node, signal) for number, node in enumerate(("node1", "node2")) for signal in Load.SIGNALS]
+        loads = [Load(self.installation, node, signal, number) for number, node, signal in places]
+        self.pods += [load.name for load in loads]
+        return loads
 
     def close(self) -> None:
         for backend in self.backends:
@@ -313,24 +323,54 @@ def test_a_node_may_be_lost(scene: Scene) -> None:
 
 
 @pytest.mark.nodes
-def test_an_update_loses_no_line_and_repeats_none(scene: Scene) -> None:
+def test_an_update_loses_nothing_and_keeps_no_client_waiting(scene: Scene) -> None:
+    """Containers print and clients on both nodes push from before it until after it. Each line arrives once, and so does each
+    item, unless its client had to send it again."""
     installation, cluster, backend = scene.installation, scene.cluster, scene.backend()
+    cluster.apply(_pipeline("TracePipeline", "spans", backend.endpoint))
     cluster.apply(_pipeline("LogPipeline", "lines", backend.endpoint, input={"runtime": {"namespaces": {"include": ["default"]}}}))
+    scene.wait_for("tracepipeline/spans", "GatewayHealthy", "GatewayReady")
     scene.wait_for("logpipeline/lines", "AgentHealthy", "AgentReady")
-    lines = _LINES_PER_SECOND * _LOAD_S
-    loop = f"i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); [ $((i%{_LINES_PER_SECOND})) != 0 ] || sleep 1; done; sleep 600"
+    loads = scene.pushes()
+    pause = f"[ $((i%{_LINES_PER_SECOND})) != 0 ] || sleep 1"
+    loop = f"i=0; until [ -e /tmp/enough ]; do echo line $i; i=$((i+1)); {pause}; done; echo $i >/tmp/lines; sleep 600"
     scene.start("writer", "weir.test/busybox:1", ["sh", "-c", loop])
-    wait_until(lambda: backend.items("logs"), "lines flow")
-    began = time.monotonic()
+    bodies = lambda: Counter(it["item"].get("body", "") for it in backend.items("logs"))
+    _flow_on(loads, backend)
+    wait_until(lambda: bodies()["line 0"], "lines flow")
+    _update(scene)
+    _flow_on(loads, backend)
+    end = "touch /tmp/enough; until [ -s /tmp/lines ]; do sleep 1; done; cat /tmp/lines"
+    lines = int(cluster.kubectl("exec", "writer", "--", "sh", "-c", end))
+    pushed = [(load, load.stop()) for load in loads]
+    wanted = {f"line {number}" for number in range(lines)}
+    wait_until(lambda: wanted <= bodies().keys(), f"all {lines} lines arrived", 120)
+    for load, client in pushed:
+        wait_until(lambda: client.acknowledged <= load.arrived(backend).keys(), f"all that {load.name} pushed arrived", 120)
+    installation.install()
+    twice = [line for line, count in bodies().items() if count > 1 and line in wanted]
+    assert not twice, f"{len(twice)} of {lines} lines arrived twice: {twice[:9]}"
+    for load, client in pushed:
+        twice = {number for number, count in load.arrived(backend).items() if count > 1}
+        print(f"{client.said}, {len(client.acknowledged)} items, {len(twice)} twice, the longest wait {client.longest_wait_s:.3f} s")
+        assert twice <= client.sent_again, f"arrived twice, and {load.name} had sent them once: {sorted(twice - client.sent_again)[:9]}"
+        assert client.longest_wait_s < _LONGEST_WAIT_S, f"{load.name} waited for {client.longest_wait_s:.1f} s"
+
+
+def _flow_on(loads: list[Load], backend: Backend) -> None:
+    before = [len(load.arrived(backend)) for load in loads]
+    more = lambda: all(len(load.arrived(backend)) > count + 100 for load, count in zip(loads, before, strict=True))
+    wait_until(more, "what each client pushes arrives")
+
+
+def _update(scene: Scene) -> None:
+    """Until nothing is left of the pods before."""
+    installation, cluster, began = scene.installation, scene.cluster, time.monotonic()
     installation.install(nodes=installation.values["nodes"] | {"podLabels": {"updated": "yes"}})
+    before = ("--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={NODES},updated!=yes")
+    wait_until(lambda: not cluster.get("pods", *before)["items"], "all pods are new", 180)
     cluster.kubectl("rollout", "status", _GATEWAY, "--namespace", NAMESPACE, "--timeout=120s")
     print(f"updated in {time.monotonic() - began:.1f} s")
-    wanted = {f"line {number}" for number in range(lines)}
-    bodies = lambda: [it["item"].get("body", "") for it in backend.items("logs")]
-    wait_until(lambda: wanted <= set(bodies()), "every line arrived", 120)
-    twice = {body: count for body, count in Counter(bodies()).items() if count > 1 and body in wanted}
-    installation.install()
-    assert not twice, f"{len(twice)} lines arrived twice"
 
 
 @pytest.mark.nodes
