@@ -1,8 +1,11 @@
 """Backends of this process, on the address by which pods reach this machine: OTLP over gRPC, and a server that is sent JSON."""
 
 import itertools
+import json
 import re
+import ssl
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -86,9 +89,9 @@ class _Service:
 
 
 class HttpServer:
-    """Takes requests, as an output of Fluent Bit sends them."""
+    """Takes requests, as an output of Fluent Bit sends them, and keeps so many of the newest. `certificates`: as of `Backend`."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, certificates: Certificates | None = None, keeps: int = 0):
         # The status with which the request of a number is answered.
         self.answers: Callable[[int], int] = lambda _: 200
         # Before it takes something.
@@ -96,13 +99,35 @@ class HttpServer:
         self.numbers = itertools.count()
         # Requests that it took.
         self.taken = 0
+        self.bodies: deque[bytes] = deque(maxlen=keeps)
         self._server = ThreadingHTTPServer((address, 0), partial(_Handler, self))
+        if certificates:
+            # Whoever has the wrong certificate keeps nobody else waiting: threads of their own talk to clients.
+            tls = {"server_side": True, "do_handshake_on_connect": False}
+            self._server.socket = _context(certificates).wrap_socket(self._server.socket, **tls)
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def items(self, _: str) -> list[Item]:
+        """The records of what it keeps."""
+        return [record for body in list(self.bodies) for record in json.loads(body)]
 
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def _context(certificates: Certificates) -> ssl.SSLContext:
+    """Of a server that wants a certificate of the same authority from clients."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_verify_locations(cadata=certificates.authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    # The library reads its own pair from a file alone.
+    with tempfile.NamedTemporaryFile("w") as pair:
+        pair.write(certificates.server.certificate + certificates.server.key)
+        pair.flush()
+        context.load_cert_chain(pair.name)
+    return context
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -113,11 +138,12 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_POST(self) -> None:  # noqa: N802 (the name is the library's)
-        self.rfile.read(int(self.headers["content-length"]))
+        body = self.rfile.read(int(self.headers["content-length"]))
         status = self._of.answers(next(self._of.numbers))
         if status == 200:
             time.sleep(self._of.pause_s)
             self._of.taken += 1
+            self._of.bodies.append(body)
         self.send_response(status)
         self.send_header("content-length", "0")
         self.end_headers()

@@ -2,8 +2,9 @@
 
 `scenarios/*.yaml` has lists of cases. A case with `signals` is run once for each of them, with these words replaced:
 $kind (TracePipeline), $signal (traces), $Signal (Trace), $items (spans), $name (a name for the objects of this run),
-$endpoint (of nobody), $certificate.NAME and $key.NAME (a PEM of `certificates.py`), and $backend.NAME, the endpoint of
-a backend of this process; of a NAME that ends with -tls, it speaks TLS and wants a certificate.
+$endpoint (of nobody), $certificate.NAME and $key.NAME (a PEM of `certificates.py`), $backend.NAME, the endpoint of a
+backend of this process, and $port.NAME, the port of one that is sent JSON, at $address; of a NAME that ends with -tls, it
+speaks TLS and wants a certificate.
 
 The first key of a step says what it does: see the methods of `Run`.
 """
@@ -20,7 +21,7 @@ from typing import Any
 import yaml
 
 import client
-from backend import Backend, matches
+from backend import Backend, HttpServer, matches
 from certificates import Certificates
 from cluster import Cluster, Refused, wait_until
 
@@ -38,6 +39,8 @@ _WORDS = {
 _DEADLINE_S = 30.0
 # Long enough for a decision that should not be made, and to be written.
 _STAYS_S = 3.0
+# More requests than a case makes.
+_KEPT = 1000
 
 
 @dataclass(frozen=True)
@@ -89,16 +92,11 @@ class Run:
         self._case = case
         self._certificates = certificates
         self._words = certificates.words()
-        self._backends: dict[str, Backend] = {}
+        self._backends: dict[str, Backend | HttpServer] = {}
         self._applied: list[tuple[str, str, str | None]] = []
 
     def __call__(self) -> None:
-        for name in sorted(set(re.findall(r"\$backend\.([a-z-]+)", json.dumps(self._case.steps)))):
-            certificates = self._certificates if name.endswith("-tls") else None
-            self._backends[name] = Backend(self._cluster.address, certificates)
-        # The longest first: one may begin like another.
-        for name in sorted(self._backends, key=len, reverse=True):
-            self._words[f"$backend.{name}"] = self._backends[name].endpoint
+        self._start_backends()
         for number, step in enumerate(self._case.steps, 1):
             step = _filled(step, self._words)
             try:
@@ -106,6 +104,19 @@ class Run:
             except AssertionError as error:
                 error.add_note(f"step {number} of {len(self._case.steps)}: {json.dumps(step)[:500]}")
                 raise
+
+    def _start_backends(self) -> None:
+        address, steps = self._cluster.address, json.dumps(self._case.steps)
+        self._words["$address"] = address
+        # The longest first: one may begin like another.
+        named = lambda word: sorted(set(re.findall(rf"\${word}\.([a-z-]+)", steps)), key=len, reverse=True)
+        certificates = lambda name: self._certificates if name.endswith("-tls") else None
+        for name in named("backend"):
+            backend = self._backends[name] = Backend(address, certificates(name))
+            self._words[f"$backend.{name}"] = backend.endpoint
+        for name in named("port"):
+            server = self._backends[name] = HttpServer(address, certificates(name), _KEPT)
+            self._words[f"$port.{name}"] = str(server.port)
 
     def clean(self) -> None:
         for backend in self._backends.values():
