@@ -307,19 +307,30 @@ def test_rights_may_be_taken_away_while_data_flows(scene: Scene, rights: Rights)
 
 @pytest.mark.nodes
 def test_a_node_may_be_lost(scene: Scene) -> None:
-    """What waits and runs on others goes on, the status says what is missing, and all is well when it is back."""
-    cluster, backend = scene.cluster, scene.backend()
+    """What waits and runs on others goes on, and the status says what is missing. What waits on the disk of the lost one is
+    delivered when it is back, and all is well."""
+    cluster, backend, later = scene.cluster, scene.backend(), scene.backend()
+    cluster.apply(_secret("kept", endpoint=NOBODY))
+    reference = {"valueFrom": {"secretKeyRef": {"name": "kept", "namespace": "default", "key": "endpoint"}}}
+    cluster.apply(_pipeline("TracePipeline", "kept", reference))
     cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317", node="node1")
+    endpoint, spans = f"telemetry-otlp.{NAMESPACE}:4317", 1000
+    push = ["load", "traces", f"--endpoint={endpoint}", f"--items={spans}", "--attributes=2", "--retry"]
+    scene.start("kept", scene.installation.image, None, push, "node2")
+    scene.wait_for_success("kept")
+    scene.sends(endpoint, node="node1")
     wait_until(lambda: backend.items("logs"), "data flows")
     cluster.run("kill", "node2")
+    cluster.apply(_secret("kept", endpoint=later.endpoint))
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "RolloutInProgress")
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
     scene.wait_for("logpipeline/flow", "TelemetryFlowHealthy", "FlowHealthy")
+    assert not later.items("traces"), "nobody else has them"
     cluster.run("start", "node2")
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
+    _all_arrived_once([later], spans, "traces")
 
 
 @pytest.mark.nodes
@@ -394,8 +405,8 @@ def test_a_secret_may_change_under_load(scene: Scene) -> None:
     assert _pods(cluster) == pods, "pods were restarted"
 
 
-def _all_arrived_once(backends: list[Backend], items: int) -> None:
-    everything = lambda: [it["item"]["spanId"] for backend in backends for it in backend.items("logs")]
+def _all_arrived_once(backends: list[Backend], items: int, signal: str = "logs") -> None:
+    everything = lambda: [it["item"]["spanId"] for backend in backends for it in backend.items(signal)]
     wait_until(lambda: len(set(everything())) >= items, f"{items} items arrived")
     assert len(everything()) == items, f"{len(everything()) - items} arrived twice"
 
