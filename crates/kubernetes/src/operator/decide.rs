@@ -12,7 +12,7 @@ use super::layout::{Layout, Workload};
 use super::limits;
 use super::manifests::{self, Nodes};
 use super::names;
-use super::object::{ObjectKey, deleted_for, is_being_deleted, kinds, name, text};
+use super::object::{ObjectKey, is_being_deleted, kinds, name, text};
 use super::options::Options;
 use super::overrides::Overrides;
 use super::picture::{Picture, SecretName, SecretState, kind_of};
@@ -403,7 +403,7 @@ impl Decision {
             is_being_deleted: is_being_deleted(object),
             problem: telemetry.problem.as_ref(),
         };
-        let is_patient = deleted_for(object, now).is_none_or(|since| since < PATIENCE_WITH_PODS);
+        let is_patient = picture.leaving_since.is_none_or(|since| now < since + PATIENCE_WITH_PODS);
         let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && is_patient;
         self.decide_on_telemetry(options, object, (&components, has_pods), now);
     }

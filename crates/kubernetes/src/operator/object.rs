@@ -1,9 +1,7 @@
 //! Objects of Kubernetes as JSON: what to call them, and what every object has.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 /// What names one object of a cluster.
@@ -99,12 +97,6 @@ pub(crate) fn is_our_annotation(key: &str) -> bool {
 /// Whether somebody deleted it and it is still there.
 pub(crate) fn is_being_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
-}
-
-/// For how long it is being deleted.
-pub(crate) fn deleted_for(object: &Value, now: SystemTime) -> Option<Duration> {
-    let since: Timestamp = object.pointer("/metadata/deletionTimestamp")?.as_str()?.parse().ok()?;
-    now.duration_since(SystemTime::from(since)).ok()
 }
 
 /// Whether the switch at this path is on; `default` if it is not there.

@@ -47,6 +47,8 @@ pub(crate) struct Picture {
     pub(crate) apis: Apis,
     /// Since when no pipeline could run.
     pub(crate) idle_since: Option<SystemTime>,
+    /// Since when the Telemetry is being deleted, as this process saw it: the API server may have another clock.
+    pub(crate) leaving_since: Option<SystemTime>,
 }
 
 /// A configuration that nodes can read.

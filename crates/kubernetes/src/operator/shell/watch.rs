@@ -173,7 +173,7 @@ async fn telemetry(client: Client, namespace: String, world: Arc<World>) {
     let trim = |object| Arc::new(trim::resource(object));
     follow("Telemetry", watcher(api, only), &world, trim, |change| {
         world.see(|seen| {
-            seen.telemetry = one(change);
+            seen.set_telemetry(one(change));
             seen.complete.insert("Telemetry");
         });
     })

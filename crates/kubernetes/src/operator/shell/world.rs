@@ -11,7 +11,7 @@ use weir_plan::PipelineId;
 
 use crate::operator::flow::Said;
 use crate::operator::layout::Workload;
-use crate::operator::object::{ObjectKey, name, text};
+use crate::operator::object::{ObjectKey, is_being_deleted, name, text};
 use crate::operator::picture::{Answer, Apis, Picture, PodState, SecretName, SecretState, WorkloadStatus};
 use crate::operator::status::condition::Status;
 
@@ -27,6 +27,8 @@ pub(super) struct World {
 pub(super) struct Seen {
     pub(super) pipelines: Arc<BTreeMap<PipelineId, Arc<Value>>>,
     pub(super) telemetry: Option<Arc<Value>>,
+    /// Since when that is being deleted.
+    leaving_since: Option<SystemTime>,
     pub(super) secrets: Arc<BTreeMap<SecretName, SecretState>>,
     pub(super) overrides: Option<String>,
     pub(super) workloads: BTreeMap<Workload, WorkloadStatus>,
@@ -148,7 +150,15 @@ impl Seen {
             written: None,
             apis: self.apis.unwrap_or_default(),
             idle_since,
+            leaving_since: self.leaving_since,
         }
+    }
+
+    /// Takes the Telemetry that counts, if there is one.
+    pub(super) fn set_telemetry(&mut self, telemetry: Option<Arc<Value>>) {
+        let is_leaving = telemetry.as_deref().is_some_and(is_being_deleted);
+        self.leaving_since = is_leaving.then(|| self.leaving_since.unwrap_or_else(SystemTime::now));
+        self.telemetry = telemetry;
     }
 
     /// Takes the status of a workload.

@@ -85,6 +85,21 @@ fn it_gets_a_finalizer_and_is_kept_while_there_are_pipelines() {
     assert!(decision.statuses.is_empty(), "it is gone in a moment");
 }
 
+/// Some pods do not go. How long they are waited for is said by the clock here, whatever that of the API server says.
+#[test]
+fn pods_are_waited_for_since_its_deletion_was_seen() {
+    for deleted in ["2026-09-21T13:00:00Z", "2026-09-21T16:00:00Z"] {
+        let mut cluster = Cluster::new();
+        let telemetry = cluster.telemetry().picture.telemetry.as_mut().unwrap();
+        Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = deleted.into();
+        cluster.picture.leaving_since = Some(cluster.now);
+        cluster.now += Duration::from_secs(119);
+        assert!(cluster.decide().finalizers.is_none(), "{deleted}");
+        cluster.now += Duration::from_secs(1);
+        assert_eq!(cluster.decide().finalizers.map(|(_, left)| left), Some(json!([])), "{deleted}");
+    }
+}
+
 #[test]
 fn one_that_is_wrong_has_no_effect_and_stops_no_pipeline() {
     let mut cluster = Cluster::new();
