@@ -34,6 +34,24 @@ fn arrived(signal: Signal, backend: &Backend) -> u64 {
     backend.captured().iter().map(|request| items(signal, &request.plain)).sum()
 }
 
+/// Clocks of clients differ.
+#[tokio::test]
+async fn times_of_the_past_and_of_the_future_arrive_as_they_were() {
+    const CENTURIES: u64 = 6_000_000_000_000_000_000;
+    let backends = backends().await;
+    let gateway = Gateway::start(all_to(&backends, Protocol::Grpc)).await;
+    for (signal, backend) in Signal::ALL.into_iter().zip(&backends) {
+        // The number of an item is a part of its time.
+        for (before, first) in [1, CENTURIES].into_iter().enumerate() {
+            let request = encoded(signal, &[("service.name", "shop")], first..first + 3);
+            let answer = gateway.client().await.call(signal.grpc_method(), None, frame(&request, false)).await;
+            assert_eq!(answer.code, OK, "{signal:?}: {answer:?}");
+            eventually("it arrives", async || backend.captured().len() > before).await;
+            assert_eq!(backend.captured()[before].plain, request, "{signal:?} from {first}");
+        }
+    }
+}
+
 /// Pipelines of the same name for different signals have nothing in common.
 #[tokio::test]
 async fn each_signal_goes_to_its_pipelines_unchanged() {

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here is to fail the test")]
 
+mod clocks;
 mod control_plane;
 mod operator;
 mod proxy;
@@ -54,6 +55,7 @@ fn an_api_server_takes_the_kinds_as_they_are_published() {
         webhooks::webhooks_of_an_older_installation_go(&cluster, &webhooks).await;
         webhooks::replicas_share_a_certificate(&cluster, &webhooks).await;
         webhooks::a_replica_is_ready_once_it_sees_that_it_is_known(&cluster, &webhooks).await;
+        webhooks::nodes_run_what_the_older_version_says(&cluster).await;
     });
 }
 
@@ -102,6 +104,21 @@ fn an_api_server_that_is_unwell_changes_nothing() {
         unwell::many_pipelines_and_large_secrets_fit(&cluster).await;
         unwell::a_node_goes_on(&cluster).await;
         unwell::two_never_lead(&cluster).await;
+    });
+}
+
+#[test]
+fn clocks_that_differ_change_nothing() {
+    let Some(programs) = control_plane::programs() else {
+        println!("warning: clocks that differ are not tested with an API server: there is none");
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let control_plane = ControlPlane::start(&programs).await;
+        let cluster = Cluster { client: control_plane.client.clone() };
+        webhooks::certificates_by_another_clock_are_used_unless_they_begin_later(&cluster).await;
+        clocks::leases_are_judged_by_our_clock(&cluster).await;
     });
 }
 

@@ -1,10 +1,11 @@
 //! An API server that is unwell: requests go on to the real one, or are answered as a sick one answers. It speaks TLS and
 //! HTTP/2, as real ones do.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
@@ -51,8 +52,12 @@ pub(crate) struct Proxy {
     illness: watch::Sender<Illness>,
     refused: Arc<AtomicUsize>,
     connected: Arc<AtomicUsize>,
+    asked: Asked,
     _connections: JoinSet<()>,
 }
+
+/// How many requests came for each path.
+type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
 
 impl Proxy {
     pub(crate) async fn start(upstream: Client, directory: &Path) -> Self {
@@ -60,9 +65,15 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let (illness, seen) = watch::channel(Illness::None);
         let [refused, connected] = std::array::from_fn(|_| Arc::new(AtomicUsize::new(0)));
+        let asked = Asked::default();
         let ca = directory.join(format!("proxy-{port}.crt"));
-        let patient =
-            Patient { upstream, illness: seen, refused: Arc::clone(&refused), connected: Arc::clone(&connected) };
+        let patient = Patient {
+            upstream,
+            illness: seen,
+            refused: Arc::clone(&refused),
+            connected: Arc::clone(&connected),
+            asked: Arc::clone(&asked),
+        };
         let tls = acceptor(&ca);
         let mut connections = JoinSet::new();
         connections.spawn(async move {
@@ -74,7 +85,7 @@ impl Proxy {
         let kubeconfig = directory.join(format!("proxy-{port}"));
         std::fs::write(&kubeconfig, config(port, &ca)).unwrap();
         let client = weir_kubernetes::client(Some(&kubeconfig)).await.unwrap();
-        Self { client, illness, refused, connected, _connections: connections }
+        Self { client, illness, refused, connected, asked, _connections: connections }
     }
 
     /// From now on. What is under way ends, unless it hangs.
@@ -92,6 +103,11 @@ impl Proxy {
     pub(crate) fn connected(&self) -> usize {
         self.connected.load(Ordering::SeqCst)
     }
+
+    /// Requests for a path that came since the start.
+    pub(crate) fn asked(&self, path: &str) -> usize {
+        self.asked.lock().unwrap().get(path).copied().unwrap_or_default()
+    }
 }
 
 #[derive(Clone)]
@@ -100,6 +116,7 @@ struct Patient {
     illness: watch::Receiver<Illness>,
     refused: Arc<AtomicUsize>,
     connected: Arc<AtomicUsize>,
+    asked: Asked,
 }
 
 impl Patient {
@@ -126,6 +143,7 @@ impl Patient {
     }
 
     async fn answer(mut self, request: Request<Incoming>) -> Answer {
+        *self.asked.lock().unwrap().entry(request.uri().path().to_owned()).or_default() += 1;
         let illness = *self.illness.borrow();
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let code = match illness {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,12 +14,18 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use weir_kubernetes::certificates::{Certificates, renewed};
+use weir_kubernetes::node;
 use weir_kubernetes::webhook::{Address, Options, Webhook, configurations};
+use weir_plan::{Body, ContainerLogs, Multiline, PipelineId, Plan, RecordShape, Selector, Signal};
 use weir_resources::schema::custom_resource_definitions;
+use weir_resources::{Source, load};
 
+use crate::operator::Operator;
 use crate::proxy::{Illness, Proxy};
-use crate::{Cluster, eventually, path, pipeline};
+use crate::{Cluster, SOON, eventually, path, pipeline};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SECRET: &str = "/api/v1/namespaces/kyma-system/secrets/telemetry-webhook-cert";
@@ -49,6 +56,17 @@ async fn is_ready(webhook: &Webhook) {
     eventually("a replica is ready", || async { webhook.is_ready().then_some(()) }).await;
 }
 
+/// The Secret with these certificates.
+fn secret_of(certificates: &Certificates) -> Value {
+    let Certificates { authorities, authority_key, server, server_key } = certificates;
+    let value = |text: &str| BASE64_STANDARD.encode(text);
+    let data = json!({
+        "ca.crt": value(authorities), "ca.key": value(authority_key),
+        "tls.crt": value(server), "tls.key": value(server_key),
+    });
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "telemetry-webhook-cert"}, "data": data})
+}
+
 /// What an earlier installation has left: the same webhooks, by an authority that nobody has any more.
 async fn leave_old_webhooks(cluster: &Cluster, options: &Options) {
     let (params, key) = (CertificateParams::new(Vec::new()).unwrap(), KeyPair::generate().unwrap());
@@ -61,8 +79,16 @@ async fn leave_old_webhooks(cluster: &Cluster, options: &Options) {
 
 /// The definitions, and the webhooks once the API server knows them.
 pub(crate) async fn set_up(cluster: &Cluster) -> Webhooks {
+    set_up_with(cluster, None).await
+}
+
+/// The same where an operator has left certificates.
+async fn set_up_with(cluster: &Cluster, left: Option<&Certificates>) -> Webhooks {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kyma-system"}});
     cluster.send(Method::POST, "/api/v1/namespaces", Some(&namespace)).await.ok();
+    if let Some(left) = left {
+        cluster.send(Method::POST, "/api/v1/namespaces/kyma-system/secrets", Some(&secret_of(left))).await.ok();
+    }
     let (listener, address) = listen().await;
     let host = Address::Host(address.ip().to_string(), address.port());
     let options = Options { address: host, ..Options::in_namespace("kyma-system") };
@@ -124,6 +150,12 @@ impl Webhooks {
             })
             .await;
         }
+    }
+
+    /// Whether certificates that were found in the Secret still are what it has when the API server was told.
+    async fn keep(&self, cluster: &Cluster, found: &Certificates) -> bool {
+        self.are_known(cluster).await;
+        cluster.get(SECRET).await.ok()["data"] == secret_of(found)["data"]
     }
 }
 
@@ -379,6 +411,104 @@ pub(crate) async fn replicas_share_a_certificate(cluster: &Cluster, webhooks: &W
     let pem = |key: &str| BASE64_STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
     let shown = certificate_of(address, &pem("ca.crt")).await;
     assert_eq!(shown, CertificateDer::from_pem_slice(&pem("tls.crt")).unwrap());
+}
+
+/// An operator whose clock is ahead or behind has made them.
+pub(crate) async fn certificates_by_another_clock_are_used_unless_they_begin_later(cluster: &Cluster) {
+    let made = |at: SystemTime| renewed(None, &["127.0.0.1".to_owned()], at).unwrap().unwrap();
+    let hour = Duration::from_secs(60 * 60);
+
+    // The API server has no connection yet: when it asks, it has found these good.
+    let a_little_ahead = made(SystemTime::now() + hour - Duration::from_secs(60));
+    let webhooks = set_up_with(cluster, Some(&a_little_ahead)).await;
+    assert!(webhooks.keep(cluster, &a_little_ahead).await, "they begin a minute ago");
+
+    let behind = made(SystemTime::now() - 24 * hour);
+    cluster.send(Method::PATCH, SECRET, Some(&secret_of(&behind))).await.ok();
+    assert!(webhooks.keep(cluster, &behind).await, "they begin a day ago");
+
+    let ahead = made(SystemTime::now() + 2 * hour);
+    cluster.send(Method::PATCH, SECRET, Some(&secret_of(&ahead))).await.ok();
+    assert!(!webhooks.keep(cluster, &ahead).await, "nobody can use them for an hour");
+    let secret = cluster.get(SECRET).await.ok();
+    for key in ["ca.crt", "tls.crt"] {
+        let pem = BASE64_STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
+        let (begin, _) = weir_tls::validity(&CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+        assert!(begin + hour <= SystemTime::now(), "the first of {key} begins less than an hour ago");
+    }
+    let good = pipeline("TracePipeline", "v1beta1", "x", &json!({"output": {"otlp": {"endpoint": {"value": "a:1"}}}}));
+    eventually("objects are accepted", || async { (cluster.try_create(&good).await.code == 201).then_some(()) }).await;
+}
+
+/// What `input.application` can say, from objects of the older version to what a node reads in the Secret.
+pub(crate) async fn nodes_run_what_the_older_version_says(cluster: &Cluster) {
+    let otlp = json!({"otlp": {"endpoint": {"value": "a:1"}}});
+    let http = json!({"http": {"host": {"value": "logs.example.com"}}});
+    let some = json!({
+        "namespaces": {"include": ["shop"]}, "containers": {"exclude": ["proxy"]}, "keepOriginalBody": false,
+    });
+    let all = json!({
+        "namespaces": {"system": true}, "containers": {"include": ["app"]}, "keepOriginalBody": false,
+        "keepAnnotations": true, "dropLabels": true,
+    });
+    let given = [
+        ("application-some", some, &otlp),
+        ("application-all", all, &http),
+        ("application-default", json!({}), &otlp),
+        ("application-off", json!({"enabled": false}), &otlp),
+    ];
+    for (name, application, output) in &given {
+        let spec = json!({"input": {"application": application}, "output": output});
+        let older = pipeline("LogPipeline", "v1alpha1", name, &spec);
+        let created = cluster.create(&older).await.ok();
+        assert_eq!(cluster.get(&path(&older)).await.ok()["spec"], created["spec"], "{name} there and back");
+    }
+    let plan = plan_of_nodes(cluster, &given.map(|(name, ..)| name)).await;
+    let of = |name: &str| plan.pipelines.iter().find(|it| it.id == PipelineId::new(Signal::Logs, name)).unwrap();
+    let logs = |name| of(name).input.container_logs.clone();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let usual = ContainerLogs {
+        namespaces: Selector::Except(names(&["kyma-system", "kube-system", "istio-system"])),
+        containers: Selector::All,
+        shape: RecordShape::Parsed { keep_original_body: true },
+        multiline: Multiline::default(),
+    };
+    let (namespaces, containers) = (Selector::Only(names(&["shop"])), Selector::Except(names(&["proxy"])));
+    let shape = RecordShape::Parsed { keep_original_body: false };
+    let some = ContainerLogs { namespaces, containers, shape, ..usual.clone() };
+    assert_eq!(logs("application-some"), Some(some));
+    let (namespaces, containers) = (Selector::All, Selector::Only(names(&["app"])));
+    let all = ContainerLogs { namespaces, containers, shape: RecordShape::Raw, ..usual.clone() };
+    assert_eq!(logs("application-all"), Some(all));
+    let Body::FluentBit(records) = &of("application-all").output.body else { panic!("output.http") };
+    assert_eq!((records.labels, records.annotations, records.keep_original_body), (false, true, false));
+    assert_eq!(logs("application-default"), Some(usual));
+    assert_eq!(logs("application-off"), None);
+}
+
+/// What a node is told to run, once it is told of these pipelines.
+async fn plan_of_nodes(cluster: &Cluster, names: &[&str]) -> Plan {
+    let operator = Operator::start(cluster.client.clone(), "older");
+    let options = node::Options {
+        namespace: "kyma-system".to_owned(),
+        node_name: "node1".to_owned(),
+        identity: "a".to_owned(),
+        all_pods: false,
+    };
+    let mut node = node::Node::start(&cluster.client, options);
+    let told = timeout(SOON, async {
+        loop {
+            let told = node.configuration().await.unwrap();
+            if names.iter().all(|name| told.text.contains(name)) {
+                break told;
+            }
+        }
+    });
+    let text = told.await.expect("nodes are told of all of them").text.clone();
+    node.stop().await;
+    operator.stop().await;
+    let source = Source { name: node::CONFIGURATION.to_owned(), text };
+    load(&[source], &weir_resources::Options::at(SystemTime::now())).unwrap().plan
 }
 
 async fn is_refused(proxy: &Proxy) {

@@ -65,6 +65,11 @@ fn container_logs_and_http() {
         let newer = json!({"input": {"runtime": {"enabled": true, "namespaces": newer}}});
         check_pair("LogPipeline", &older, &newer);
     }
+    let all = json!({
+        "enabled": false, "namespaces": {"include": ["a"]}, "containers": {"exclude": ["c"]}, "keepOriginalBody": false,
+        "keepAnnotations": true, "dropLabels": true,
+    });
+    check_pair("LogPipeline", &json!({"input": {"application": all}}), &json!({"input": {"runtime": all}}));
     check_pair(
         "LogPipeline",
         &json!({"output": {"http": {"tls": {"disabled": true, "skipCertificateValidation": false, "ca": {"value": "a"}}}}}),
