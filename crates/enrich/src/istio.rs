@@ -1,8 +1,9 @@
 //! Noise: what Istio's proxies record about traffic that telemetry itself causes.
 //!
-//! Source: the Kyma processor `istio_noise_filter`. Two of its rules are followed in their spirit. A gateway's access
-//! logs are also known by its DaemonSet, because the gateway has become one. And addresses of the gateway must be
-//! addresses of the namespace `kyma-system`, not of a namespace whose name starts like it.
+//! Source: the Kyma processor `istio_noise_filter`. Some of its rules are followed in their spirit. Access logs of a
+//! gateway are also known by its DaemonSet or StatefulSet, because the gateway may be one. Weir's own workloads and
+//! scrapes are among those of telemetry. And addresses of the gateway must be addresses of the namespace
+//! `kyma-system`, not of a namespace whose name starts like it.
 
 use std::sync::LazyLock;
 
@@ -14,10 +15,22 @@ use crate::attributes::{OF_LOG_RECORD, OF_SPAN, first, text, texts};
 use crate::resource::Sender;
 
 const NAMESPACE: &str = "kyma-system";
-const GATEWAYS: [&str; 4] =
-    ["telemetry-log-gateway", "telemetry-metric-gateway", "telemetry-trace-gateway", "telemetry-otlp-gateway"];
+const GATEWAYS: [&str; 6] = [
+    "telemetry-log-gateway",
+    "telemetry-metric-gateway",
+    "telemetry-trace-gateway",
+    "telemetry-otlp-gateway",
+    // Replicas of Weir.
+    "telemetry-gateway",
+    "telemetry-gateway-stateful",
+];
+/// What owns a gateway's pods, apart from a DaemonSet.
+const OWNERS: [&str; 2] = ["k8s.deployment.name", "k8s.statefulset.name"];
 const METRIC_AGENT: &str = "telemetry-metric-agent";
-const AGENTS: [&str; 3] = ["telemetry-log-agent", METRIC_AGENT, "telemetry-fluent-bit"];
+/// The last one is both agents of Weir, beside its replicas.
+const AGENTS: [&str; 4] = ["telemetry-log-agent", METRIC_AGENT, "telemetry-fluent-bit", "telemetry-agent"];
+/// What user agents of scrapers begin with: Weir, Kyma's metric agent, and the vmagent of Kyma's monitoring.
+const SCRAPERS: [&str; 3] = ["weir/", "kyma-otelcol/", "vm_promscrape"];
 
 const PROBED_HOST_PREFIX: &str = "healthz.";
 const PROBED_PATH: &str = "/healthz/ready";
@@ -64,7 +77,8 @@ pub(crate) fn is_noise_record(record: Message<'_>, sender: &Sender<'_>) -> bool 
     let get = method == "GET";
 
     let component = sender.text(conventions::NAMESPACE_NAME) == NAMESPACE
-        && (is_component(sender.text("k8s.daemonset.name")) || GATEWAYS.contains(&sender.text("k8s.deployment.name")));
+        && (is_component(sender.text("k8s.daemonset.name"))
+            || OWNERS.iter().any(|owner| GATEWAYS.contains(&sender.text(owner))));
     let push = is_gateway_host(server.split_once(':').map_or(server, |(host, _)| host));
     let scrape = get && direction == "inbound" && is_scraper(user_agent);
     let probe = get && direction == "outbound" && server.starts_with(PROBED_HOST_PREFIX) && path.ends_with(PROBED_PATH);
@@ -86,9 +100,8 @@ fn is_component(name: &str) -> bool {
     GATEWAYS.contains(&name) || AGENTS.contains(&name)
 }
 
-/// Whether the metric agent or the vmagent of Kyma's monitoring asks.
 fn is_scraper(user_agent: &str) -> bool {
-    user_agent.starts_with("kyma-otelcol/") || user_agent.starts_with("vm_promscrape")
+    SCRAPERS.iter().any(|scraper| user_agent.starts_with(scraper))
 }
 
 /// `http(s)://` and an OTLP port of a gateway.

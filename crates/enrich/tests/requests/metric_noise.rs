@@ -70,10 +70,12 @@ const KEPT: Pairs<'_> = &[("source_workload", "shop"), ("destination_workload", 
 
 #[test]
 fn points_of_every_kind_are_told_apart() {
-    let points: [(Pairs<'_>, bool); 9] = [
+    let points: [(Pairs<'_>, bool); 11] = [
         (AGENT, true),
         (&[("destination_workload", "telemetry-otlp-gateway")], true),
         (&[("destination_workload", "telemetry-log-gateway")], true),
+        (&[("destination_workload", "telemetry-gateway")], true),
+        (&[("destination_workload", "telemetry-gateway-stateful")], true),
         (&[("destination_workload", "telemetry-metric-gateway")], true),
         (&[("destination_workload", "telemetry-trace-gateway"), ("source_workload", "shop")], true),
         (&[("destination_workload", "telemetry-metric-agent")], false),
@@ -85,7 +87,7 @@ fn points_of_every_kind_are_told_apart() {
     let kept: Vec<_> = points.iter().filter(|(_, noise)| !noise).map(|(own, _)| *own).collect();
     for kind in KINDS {
         let before = request(vec![vec![metric("istio_requests_total", kind, &all)]]);
-        check(&before, &request(vec![vec![metric("istio_requests_total", kind, &kept)]]), 5);
+        check(&before, &request(vec![vec![metric("istio_requests_total", kind, &kept)]]), 7);
         let other = request(vec![vec![metric("requests_total", kind, &all), metric("my_istio_x", kind, &all)]]);
         check(&other, &other, 0);
     }

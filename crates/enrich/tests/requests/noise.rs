@@ -174,9 +174,12 @@ fn components_of_telemetry_are_known_by_name_in_their_namespace() {
         "telemetry-metric-gateway",
         "telemetry-trace-gateway",
         "telemetry-otlp-gateway",
+        "telemetry-gateway",
+        "telemetry-gateway-stateful",
         "telemetry-log-agent",
         "telemetry-metric-agent",
         "telemetry-fluent-bit",
+        "telemetry-agent",
     ];
     for name in names {
         let span = &[PROXY, ("istio.canonical_service", name)];
@@ -187,8 +190,11 @@ fn components_of_telemetry_are_known_by_name_in_their_namespace() {
         let resource = |namespace, kind| [("k8s.namespace.name", namespace), (kind, name)];
         assert!(is_noise(Signal::Logs, &resource("kyma-system", "k8s.daemonset.name"), &[ISTIO]), "{name}");
         assert!(!is_noise(Signal::Logs, &resource("shop", "k8s.daemonset.name"), &[ISTIO]), "{name}");
-        let as_deployment = is_noise(Signal::Logs, &resource("kyma-system", "k8s.deployment.name"), &[ISTIO]);
-        assert_eq!(as_deployment, name.ends_with("-gateway"), "{name}");
+        for owner in ["k8s.deployment.name", "k8s.statefulset.name"] {
+            let is_gateway = is_noise(Signal::Logs, &resource("kyma-system", owner), &[ISTIO]);
+            assert_eq!(is_gateway, name.contains("-gateway"), "{owner} {name}");
+            assert!(!is_noise(Signal::Logs, &resource("shop", owner), &[ISTIO]), "{owner} {name}");
+        }
     }
     assert!(!is_noise(Signal::Logs, &[KYMA[0], ("k8s.daemonset.name", "other")], &[ISTIO]));
 }
@@ -228,17 +234,15 @@ fn addresses_of_the_gateway() {
 }
 
 #[test]
-fn vmagent_scrapes_are_noise_too() {
-    let span =
-        &[PROXY, ("http.method", "GET"), ("upstream_cluster.name", "inbound|1"), ("user_agent", "vm_promscrape/1")];
-    assert!(is_noise(Signal::Traces, SHOP, span));
-    let record = &[
-        ISTIO,
-        ("http.request.method", "GET"),
-        ("http.direction", "inbound"),
-        ("user_agent.original", "vm_promscrape"),
-    ];
-    assert!(is_noise(Signal::Logs, SHOP, record));
+fn other_scrapes_are_noise_too() {
+    let get = ("http.request.method", "GET");
+    let cases = [("vm_promscrape", true), ("vm_promscrape/1", true), ("weir/0.1.0", true), ("weir", false)];
+    for (agent, expected) in cases {
+        let span = &[PROXY, ("http.method", "GET"), ("upstream_cluster.name", "inbound|1"), ("user_agent", agent)];
+        assert_eq!(is_noise(Signal::Traces, SHOP, span), expected, "{agent}");
+        let record = &[ISTIO, get, ("http.direction", "inbound"), ("user_agent.original", agent)];
+        assert_eq!(is_noise(Signal::Logs, SHOP, record), expected, "{agent}");
+    }
 }
 
 #[test]
