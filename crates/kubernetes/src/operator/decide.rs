@@ -403,8 +403,11 @@ impl Decision {
             is_being_deleted: is_being_deleted(object),
             problem: telemetry.problem.as_ref(),
         };
-        let is_patient = picture.leaving_since.is_none_or(|since| now < since + PATIENCE_WITH_PODS);
-        let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && is_patient;
+        let waits_until = picture.leaving_since.map(|since| since + PATIENCE_WITH_PODS);
+        let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && waits_until.is_none_or(|end| now < end);
+        if has_pods {
+            self.again = self.again.into_iter().chain(waits_until).min();
+        }
         self.decide_on_telemetry(options, object, (&components, has_pods), now);
     }
 

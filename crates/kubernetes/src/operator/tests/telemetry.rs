@@ -94,8 +94,10 @@ fn pods_are_waited_for_since_its_deletion_was_seen() {
         Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = deleted.into();
         cluster.picture.leaving_since = Some(cluster.now);
         cluster.now += Duration::from_secs(119);
-        assert!(cluster.decide().finalizers.is_none(), "{deleted}");
+        let decision = cluster.decide();
+        assert!(decision.finalizers.is_none(), "{deleted}");
         cluster.now += Duration::from_secs(1);
+        assert_eq!(decision.again, Some(cluster.now), "it is looked at again then");
         assert_eq!(cluster.decide().finalizers.map(|(_, left)| left), Some(json!([])), "{deleted}");
     }
 }
