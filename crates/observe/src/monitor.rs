@@ -53,6 +53,11 @@ impl Monitor {
         changes
     }
 
+    /// What is known of one; `None` if it was not there at the last look.
+    pub fn verdict(&self, pipeline: &PipelineId) -> Option<&Verdict> {
+        self.pipelines.get(pipeline).map(Pipeline::verdict)
+    }
+
     /// What is known of all of them.
     pub fn verdicts(&self) -> impl Iterator<Item = (&PipelineId, &Verdict)> {
         self.pipelines.iter().map(|(id, pipeline)| (id, pipeline.verdict()))

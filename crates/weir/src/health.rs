@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{BackendFigures, BackendState, PipelineFigures, Snapshot, View};
-use weir_legible::rfc3339_seconds;
+use weir_legible::{LeftOut, Unsteady, Warnings, rfc3339_seconds};
 use weir_observe::{
     Backend, Change, Clients, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, Verdict,
     Waiting, message,
@@ -55,7 +55,8 @@ impl Verdicts {
 /// Looks until it is aborted.
 pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let (start, mut monitor) = (Instant::now(), Monitor::new(Rhythm::of(every)));
+        let (start, rhythm) = (Instant::now(), Rhythm::of(every));
+        let (mut monitor, mut told) = (Monitor::new(rhythm), Told::default());
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -66,7 +67,7 @@ pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHand
             drop(snapshot);
             let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let changes = monitor.look(Moment { since_start: start.elapsed(), unix_seconds }, &looks);
-            changes.iter().for_each(say);
+            told.tell(&changes, &monitor, 2 * rhythm.long());
             verdicts.set(&monitor, unix_seconds, changes);
         }
     })
@@ -149,14 +150,65 @@ fn items_of(signal: Signal) -> &'static str {
     }
 }
 
-fn say(change: &Change) {
-    let Change { pipeline, before, trouble } = change;
-    match trouble {
+/// What the log was told: of a pipeline that comes and goes not each change, and of many pipelines only so much.
+#[derive(Debug, Default)]
+struct Told {
+    /// Those that changed lately, with their states before the last change.
+    pipelines: BTreeMap<PipelineId, (Unsteady, State)>,
+    warnings: Warnings,
+}
+
+impl Told {
+    /// Logs how those are that have changed. One that is gone has no line any more.
+    fn tell(&mut self, changes: &[Change], monitor: &Monitor, period: Duration) {
+        for Change { pipeline, before, .. } in changes {
+            let (unsteady, last) = self.pipelines.entry(pipeline.clone()).or_default();
+            unsteady.changes();
+            *last = *before;
+        }
+        let (warnings, now) = (&self.warnings, Instant::now());
+        self.pipelines.retain(|pipeline, (unsteady, before)| {
+            if let Some(left_out) = unsteady.due(period, now)
+                && let Some(verdict) = monitor.verdict(pipeline)
+                && warnings.may_say(verdict.state().as_str(), 0, now)
+            {
+                say(pipeline, *before, verdict, left_out);
+            }
+            !unsteady.is_calm()
+        });
+        say_left_out(&self.warnings.left_out(now));
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        say_left_out(&self.warnings.all_left_out());
+    }
+}
+
+fn say(pipeline: &PipelineId, before: State, verdict: &Verdict, left_out: u64) {
+    match &verdict.trouble {
         Some(trouble) => {
             let (state, about) = (trouble.state.as_str(), message(trouble, items_of(pipeline.signal)));
-            tracing::warn!(%pipeline, state, about, "data does not flow as it should");
+            tracing::warn!(%pipeline, state, about, left_out, "data does not flow as it should");
         }
-        None => tracing::info!(%pipeline, before = before.as_str(), "data flows again"),
+        None => tracing::info!(%pipeline, before = before.as_str(), left_out, "data flows again"),
+    }
+}
+
+/// Logs of how many pipelines there was more to say.
+fn say_left_out(left_out: &[LeftOut]) {
+    for LeftOut { reason, messages, .. } in left_out {
+        if *reason == State::Healthy.as_str() {
+            tracing::info!(left_out = messages, "data of more pipelines flows again than the log names in a minute");
+            continue;
+        }
+        tracing::warn!(
+            reason,
+            left_out = messages,
+            advice = "look at /health/pipelines, or at `weir top`",
+            "more was to be said of pipelines than the log takes in a minute"
+        );
     }
 }
 
