@@ -132,6 +132,11 @@ impl Account {
         }
     }
 
+    /// Whether the log takes one more line for this reason: many pipelines may have it, for they may have one backend.
+    pub(crate) fn may_say(&self, reason: &'static str) -> bool {
+        self.books.losses().may_say(reason, 0)
+    }
+
     /// The pipeline is not configured any more, from `at` on (time since the start of the process).
     pub(crate) fn orphan(&self, at: Duration) {
         *self.orphaned_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
+use weir_legible::{LeftOut, Warnings};
 use weir_plan::PipelineId;
 
 use crate::account::Account;
@@ -27,14 +28,19 @@ const MOST_KEPT: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     list: Mutex<Vec<Arc<Account>>>,
+    /// What the log says of pipelines, of which many may be in the same trouble.
+    warnings: Arc<Warnings>,
 }
 
 impl Accounts {
-    pub(crate) fn new(accounts: Vec<Arc<Account>>) -> Self {
-        Self { list: Mutex::new(accounts) }
+    pub(crate) fn new(list: Vec<Arc<Account>>) -> Self {
+        let accounts = Self::default();
+        list.into_iter().for_each(|account| accounts.add(account));
+        accounts
     }
 
     pub(crate) fn add(&self, account: Arc<Account>) {
+        account.books.losses().count_in(&self.warnings);
         self.lock().push(account);
     }
 
@@ -59,6 +65,7 @@ impl Accounts {
         loop {
             let now = look.tick().await;
             self.all().iter().for_each(|account| account.books.losses().say_due(now));
+            say_left_out(&self.warnings.left_out(now));
             self.forget(clock.elapsed().checked_sub(KEPT));
         }
     }
@@ -66,6 +73,7 @@ impl Accounts {
     /// Tells the log of all losses so far: the process ends.
     pub(crate) fn say_losses(&self) {
         self.all().iter().for_each(|account| account.books.losses().say_all());
+        say_left_out(&self.warnings.all_left_out());
     }
 
     /// The account of a pipeline that returns, with its present limits. An account that is adopted is not forgotten.
@@ -91,6 +99,21 @@ impl Accounts {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Logs of how many pipelines there was more to say, and how many items were lost with that.
+fn say_left_out(left_out: &[LeftOut]) {
+    for LeftOut { reason, messages, amount } in left_out {
+        // What is kept is in many lines, and would be summed up many times.
+        let items = Some(*amount).filter(|items| *items > 0);
+        tracing::warn!(
+            reason,
+            left_out = messages,
+            items,
+            advice = "look at /health/pipelines, or at `weir top`",
+            "more was to be said of pipelines than the log takes in a minute"
+        );
     }
 }
 

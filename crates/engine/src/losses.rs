@@ -1,14 +1,16 @@
 //! Losses in the log: items of one pipeline that were given up, or that its backend refused for good.
 //!
 //! The first loss of a kind is logged at once. Later ones are summed up and logged at the end of each interval, when
-//! the pipeline leaves, and at the end of the process. So what the log says of a kind adds up to what the books have.
-//! Every loss passes through here on its way from the books.
+//! the pipeline leaves, and at the end of the process. Where so many pipelines lose something that not each has a line,
+//! the sum of the others is logged. So what the log says of a kind adds up to what the books have. Every loss passes
+//! through here on its way from the books.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weir_legible::Warnings;
 use weir_plan::PipelineId;
 
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
@@ -21,6 +23,8 @@ const EVERY: Duration = Duration::from_secs(30);
 pub(crate) struct Losses {
     pipeline: PipelineId,
     kinds: Mutex<BTreeMap<Kind, Tally>>,
+    /// Counts lines about all pipelines.
+    of_all: OnceLock<Arc<Warnings>>,
 }
 
 /// What is summed up together.
@@ -54,7 +58,18 @@ struct Summary {
 impl Losses {
     /// Of a pipeline.
     pub(crate) fn new(pipeline: PipelineId) -> Self {
-        Self { pipeline, kinds: Mutex::default() }
+        Self { pipeline, kinds: Mutex::default(), of_all: OnceLock::new() }
+    }
+
+    /// From now on, lines about this pipeline are counted with those about others.
+    pub(crate) fn count_in(&self, of_all: &Arc<Warnings>) {
+        // An account is in one list.
+        let _ = self.of_all.set(Arc::clone(of_all));
+    }
+
+    /// Whether the log takes one more line about a pipeline for this reason, which is about so many items.
+    pub(crate) fn may_say(&self, reason: &'static str, items: u64) -> bool {
+        self.of_all.get().is_none_or(|of_all| of_all.may_say(reason, items, Instant::now()))
     }
 
     /// Items met their fate.
@@ -117,6 +132,9 @@ impl Losses {
 
     fn say(&self, summary: &Summary) {
         let (pipeline, items, seconds) = (&self.pipeline, summary.items, summary.over.as_secs());
+        if !self.may_say(summary.kind.reason(), items) {
+            return;
+        }
         match &summary.kind {
             Kind::Dropped(reason) => {
                 let (reason, why, advice) = (reason.as_str(), reason.explanation(), reason.advice());
@@ -153,6 +171,13 @@ impl Losses {
 }
 
 impl Kind {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Dropped(reason) => reason.as_str(),
+            Self::Rejected(_) => "rejected",
+        }
+    }
+
     /// A limit that the user sets was reached.
     fn is_of_the_users_making(&self) -> bool {
         !matches!(self, Self::Dropped(DropReason::Shutdown | DropReason::JournalDamaged))

@@ -3,8 +3,7 @@
 //! Words are why something failed, what a backend says, what a client's data holds, and when something was. How much is
 //! kept of a text is for those to say who keep it. And whoever reads a log wants to know what is wrong, and how much it is
 //! about; not the same line a thousand times. A condition that lasts has a line now and then: [`Seldom`]. Of many things
-//! that are in the same trouble so many are named: [`Warnings`]. What comes and goes all the time has a few lines:
-//! [`Unsteady`].
+//! that are in the same trouble so many are named: [`Warnings`]. What comes and goes has a few lines: [`Unsteady`].
 //!
 //! This crate must not know what is told, by whom, nor any other crate of this workspace, and reads no clock.
 //!
@@ -13,8 +12,8 @@
 //! - **LEGIBLE-2** No cause is said twice.
 //! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
 //! - **LEGIBLE-4** However often something comes, there is no more than one line of it in half a minute ([`Seldom`]), or
-//!   fifty in a period of a minute for each reason ([`Warnings`]), or four of each thing in the period of whoever looks
-//!   at it ([`Unsteady`]).
+//!   fifty in a period of a minute for each reason ([`Warnings`]), or four in whatever period somebody looks at it in
+//!   ([`Unsteady`]).
 //! - **LEGIBLE-5** What had no line is counted, and the count is handed out once.
 
 #![forbid(unsafe_code)]

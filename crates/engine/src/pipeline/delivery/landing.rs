@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
+use weir_legible::Seldom;
 
 use super::super::BackendState;
 use super::super::concurrency::Feedback;
 use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
-use super::super::pace::Pace;
+use super::super::pace::{Pace, Reported};
 use super::super::parked::Batch;
 use super::flights::Flight;
 use super::{Delivery, Stats};
@@ -75,8 +76,19 @@ impl Delivery {
         }
     }
 
+    /// Whether the pipeline is worth a line for this reason; if so, how often it was not since the last.
+    fn due(
+        &mut self,
+        reason: &'static str,
+        of: impl FnOnce(&mut Reported) -> &mut Seldom,
+        now: Instant,
+    ) -> Option<u64> {
+        let left_out = of(&mut self.pace.reported).due(now)?;
+        self.account().may_say(reason).then_some(left_out)
+    }
+
     fn panicked(&mut self, error: &JoinError) {
-        let Some(left_out) = self.pace.reported.panicked.due(Instant::now()) else { return };
+        let Some(left_out) = self.due("panicked", |of| &mut of.panicked, Instant::now()) else { return };
         let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
         tracing::error!(
             %pipeline,
@@ -103,7 +115,7 @@ impl Delivery {
     /// pause.
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
-        if let Some(left_out) = self.pace.reported.unread.due(now) {
+        if let Some(left_out) = self.due("unread", |of| &mut of.unread, now) {
             let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
             tracing::error!(
                 %pipeline,
@@ -177,9 +189,8 @@ impl Delivery {
             return;
         }
         self.heard = now;
-        if self.pace.reached() {
+        if self.pace.reached() && std::mem::take(&mut self.complained) {
             tracing::info!(pipeline = %self.account().id, "backend can be reached again");
-            self.complained = false;
         }
     }
 
@@ -187,16 +198,16 @@ impl Delivery {
     pub(super) fn stands(&mut self, state: BackendState, code: &str, message: &str, now: Instant) {
         let (before, lasted) = self.parts.stats.backend.becomes(state, code, message, now);
         let is_news = before != state;
-        let pipeline = &self.parts.crew.account.id;
         match state {
             BackendState::Ok if self.complained && is_news => {
-                let after_s = lasted.as_secs();
+                let (pipeline, after_s) = (&self.account().id, lasted.as_secs());
                 tracing::info!(%pipeline, after_s, "backend takes data again");
                 self.complained = false;
             }
             BackendState::Silent if is_news => {
-                let Some(left_out) = self.pace.reported.silent.due(now) else { return };
-                let (cause, pending) = (message, self.parts.crew.account.books.figures().pending);
+                let Some(left_out) = self.due("silent", |of| &mut of.silent, now) else { return };
+                let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
+                let cause = message;
                 let advice = "look whether it is overloaded, and at what is between";
                 tracing::warn!(
                     %pipeline,
@@ -214,7 +225,7 @@ impl Delivery {
     }
 
     fn refuses(&mut self, code: &str, cause: &str, now: Instant) {
-        let Some(left_out) = self.pace.reported.refusing.due(now) else { return };
+        let Some(left_out) = self.due("refusing", |of| &mut of.refusing, now) else { return };
         let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
         let advice = "look at the credentials and the path of the output, and at what the backend says";
         tracing::warn!(
@@ -260,7 +271,7 @@ impl Delivery {
         if message.is_empty() {
             return;
         }
-        if let Some(left_out) = self.pace.reported.warned.due(now) {
+        if let Some(left_out) = self.due("warned", |of| &mut of.warned, now) {
             let (pipeline, cause) = (&self.account().id, message);
             tracing::warn!(
                 %pipeline,
@@ -309,13 +320,12 @@ impl Delivery {
 
     pub(super) fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
         let now = Instant::now();
-        let pipeline = &self.parts.crew.account.id;
         let state = match kind {
             RetryKind::Unreachable => {
                 if self.pace.cannot_reach(now)
-                    && let Some(left_out) = self.pace.reported.unreachable.due(now)
+                    && let Some(left_out) = self.due("unreachable", |of| &mut of.unreachable, now)
                 {
-                    let pending = self.parts.crew.account.books.figures().pending;
+                    let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
                     let advice = "look at the endpoint, its name, and what is between";
                     tracing::warn!(
                         %pipeline,
@@ -325,14 +335,15 @@ impl Delivery {
                         advice,
                         "backend cannot be reached; data is kept and tried again"
                     );
+                    self.complained = true;
                 }
                 return self.stands(BackendState::Unreachable, "", cause, now);
             }
             RetryKind::Silent => BackendState::Silent,
             RetryKind::Ours | RetryKind::Answered => BackendState::Failing,
         };
-        if let Some(left_out) = self.pace.reported.failing.due(now) {
-            let pending = self.parts.crew.account.books.figures().pending;
+        if let Some(left_out) = self.due("failing", |of| &mut of.failing, now) {
+            let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
             tracing::warn!(
                 %pipeline,
                 cause,
