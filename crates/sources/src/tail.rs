@@ -233,6 +233,7 @@ impl Tail {
             news: Mutex::default(),
             warnings: Warnings::default(),
             odd: Mutex::default(),
+            too_large: Mutex::default(),
             allowance: Arc::<Allowance>::default(),
             descriptors: Arc::new(Descriptors::of_process()),
         });

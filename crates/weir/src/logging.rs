@@ -53,16 +53,17 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
+    // Libraries name no pipeline and do not say what to do, and a client can have h2 warn of each frame that it sends.
+    let of_libraries = if level == LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
     // Who looks at telemetry is logged whatever the level. Watches that fail are logged once by Weir; the library would do so at each attempt.
     Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
+        .with_default(of_libraries)
         .with_target("kube", LevelFilter::OFF)
         .with_target("weir", level)
         .with_target(AUDIT, LevelFilter::INFO)
 }
 
-/// Starts logging. Libraries are logged from `warn` on. If a line cannot be written, nobody is told, because there is
-/// nobody left to tell.
+/// Starts logging. If a line cannot be written, nobody is told, because there is nobody left to tell.
 pub(crate) fn init(style: Style, level: LogLevel) {
     let (filter, handle) = reload::Layer::new(filter(level));
     // Nobody has set it before.
@@ -94,5 +95,11 @@ mod tests {
                 matches!(level, LogLevel::Info | LogLevel::Debug)
             );
         }
+    }
+
+    #[test]
+    fn what_libraries_warn_of_is_for_those_who_look_for_bugs() {
+        let is_logged = |level| filter(level).would_enable("h2::proto::ping_pong", &Level::WARN);
+        assert!(is_logged(LogLevel::Debug) && !is_logged(LogLevel::Info) && !is_logged(LogLevel::Error));
     }
 }

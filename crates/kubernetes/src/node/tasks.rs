@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch as cell};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
-use weir_legible::{LeftOut, Warnings};
+use weir_legible::{LeftOut, Seldom, Warnings};
 use weir_plan::{ClusterObject, ClusterState, ObjectState};
 use weir_resources::Diagnostic;
 
@@ -149,6 +149,7 @@ impl Watcher {
     /// NODE-2: the one Secret with the configuration. If it is deleted, the node goes on with what it has: its own end is near.
     async fn secret(self, namespace: String, told: cell::Sender<Told>) {
         let only = SECRET.within(&namespace).with(format!("metadata.name={}", names::CONFIGURATION));
+        let mut missing_reported = Seldom::default();
         self.follow(
             only,
             Scope::Node,
@@ -160,11 +161,15 @@ impl Watcher {
                     Change::Gone(_) => None,
                 };
                 let Some(secret) = secret else {
-                    tracing::warn!(
-                        secret = names::CONFIGURATION,
-                        advice = "look whether the operator runs: it writes this Secret",
-                        "there is no configuration; the last one goes on"
-                    );
+                    // Each list that finds none says so again.
+                    if let Some(left_out) = missing_reported.due(Instant::now()) {
+                        tracing::warn!(
+                            secret = names::CONFIGURATION,
+                            left_out,
+                            advice = "look whether the operator runs: it writes this Secret",
+                            "there is no configuration; the last one goes on"
+                        );
+                    }
                     return;
                 };
                 let read = serde_json::from_value::<Secret>(secret).map_err(|_| "it is no Secret".to_owned());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
-use weir_legible::{LeftOut, Warnings};
+use weir_legible::{LeftOut, Seldom, Warnings};
 use weir_plan::ContainerLogs;
 
 use super::allowance::Allowance;
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     pub(super) warnings: Warnings,
     /// What it says of output that was not read as it was written.
     pub(super) odd: Mutex<Odd>,
+    /// When it was said that a request is too large.
+    pub(super) too_large: Mutex<Seldom>,
     pub(super) allowance: Arc<Allowance>,
     pub(super) descriptors: Arc<Descriptors>,
 }
@@ -146,6 +148,11 @@ impl Shared {
     /// Whether the log may name one more container for this reason. It is about so many bytes.
     pub(super) fn may_say(&self, reason: &'static str, bytes: u64) -> bool {
         self.warnings.may_say(reason, bytes, Instant::now())
+    }
+
+    /// Whether the log is told that a request is too large; if so, how many were since the last that it was told of.
+    pub(super) fn too_large_due(&self) -> Option<u64> {
+        self.too_large.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now())
     }
 
     /// Logs of how many containers there was more to say: once a minute, and when the process `ends`.

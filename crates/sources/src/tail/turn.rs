@@ -125,13 +125,17 @@ async fn read(container: &Arc<Container>, order: Order) -> io::Result<Reading> {
 }
 
 /// The request was too large: the next one is smaller.
-fn smaller(container: &Container, length: usize, cause: &str) -> End {
+fn smaller(shared: &Shared, container: &Container, length: usize, cause: &str) -> End {
     let most_bytes = (length / 2).max(LEAST_REQUEST_BYTES);
-    if container.output().most_bytes.replace(most_bytes) != Some(most_bytes) {
-        tracing::info!(container = %container.name, length, most_bytes, cause, "a request of log lines is too large");
-        return End::Again(REST);
+    if container.output().most_bytes.replace(most_bytes) == Some(most_bytes) {
+        return End::Again(PAUSE);
     }
-    End::Again(PAUSE)
+    // Those that follow grow again, until one is too large again.
+    if let Some(left_out) = shared.too_large_due() {
+        let container = &container.name;
+        tracing::info!(%container, length, most_bytes, cause, left_out, "a request of log lines is too large");
+    }
+    End::Again(REST)
 }
 
 fn words(obstacle: Obstacle) -> &'static str {
@@ -145,7 +149,7 @@ fn words(obstacle: Obstacle) -> &'static str {
 }
 
 /// How the turn ends if a request of this length was not secured.
-fn unless_secured(container: &Container, length: usize, verdict: Verdict) -> Option<End> {
+fn unless_secured(shared: &Shared, container: &Container, length: usize, verdict: Verdict) -> Option<End> {
     let end = match verdict {
         Verdict::Secured => return None,
         // The pipelines change: it is read again for those there will be.
@@ -158,7 +162,7 @@ fn unless_secured(container: &Container, length: usize, verdict: Verdict) -> Opt
             container.waits_for(Wait::Memory);
             End::Again(PAUSE)
         }
-        Verdict::TooLarge(cause) => smaller(container, length, &cause),
+        Verdict::TooLarge(cause) => smaller(shared, container, length, &cause),
     };
     Some(end)
 }
@@ -193,7 +197,7 @@ async fn offer(
             }
         };
         let verdict = shared.inlet.offer(request).await;
-        if let Some(end) = unless_secured(container, length, verdict) {
+        if let Some(end) = unless_secured(shared, container, length, verdict) {
             return end;
         }
     }

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use weir_engine::settings::State as _;
 use weir_kubernetes::node::Configuration;
+use weir_legible::Seldom;
 
 use crate::state::StateFiles;
 
@@ -49,7 +51,7 @@ impl Saved {
     /// The directory is locked: from now on what is saved is written.
     pub(super) fn keep(&mut self) {
         let Some(files) = self.files.clone() else { return };
-        let mut newest = self.newest.subscribe();
+        let (mut newest, mut reported) = (self.newest.subscribe(), Seldom::default());
         self.task = Some(tokio::spawn(async move {
             while newest.changed().await.is_ok() {
                 let Some(configuration) = newest.borrow_and_update().clone() else { continue };
@@ -58,9 +60,12 @@ impl Saved {
                     let bytes = configuration.stored();
                     files.put(NAME, &mut |out| out.write_all(&bytes))
                 });
-                if let Ok(Err(error)) = written.await {
+                if let Ok(Err(error)) = written.await
+                    && let Some(left_out) = reported.due(Instant::now())
+                {
                     tracing::warn!(
                         %error,
+                        left_out,
                         advice = weir_engine::LOOK_AT_THE_DISK,
                         "cannot keep the configuration: a start without the API server needs it"
                     );

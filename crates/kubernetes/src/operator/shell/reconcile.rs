@@ -410,6 +410,8 @@ impl Reconciler {
 struct Troubles {
     told: BTreeMap<String, String>,
     now: BTreeMap<String, String>,
+    /// What the log has named, and names again when it works.
+    named: BTreeSet<String>,
     pause: Duration,
     asked: Duration,
     /// The next turn follows at once.
@@ -432,6 +434,7 @@ impl Troubles {
         let is_news = self.told.get(what) != Some(&error) && self.now.get(what) != Some(&error);
         if is_news && self.warnings.may_say(reason, 0, Instant::now()) {
             tracing::warn!(what, error, advice, "cannot read or write; trying on");
+            self.named.insert(what.to_owned());
         }
         self.now.insert(what.to_owned(), error);
     }
@@ -447,7 +450,9 @@ impl Troubles {
             );
         }
         for what in self.told.keys().filter(|what| !self.now.contains_key(*what)) {
-            tracing::info!(what, "works again");
+            if self.named.remove(what) {
+                tracing::info!(what, "works again");
+            }
         }
         self.told = std::mem::take(&mut self.now);
         if std::mem::take(&mut self.is_urgent) {
