@@ -12,7 +12,8 @@
 //! - **LEGIBLE-2** No cause is said twice.
 //! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
 //! - **LEGIBLE-4** However often something comes, there is no more than one line of it in half a minute ([`Seldom`]), or
-//!   fifty in a period of a minute for each reason ([`Warnings`]), or four changes in the caller's period ([`Unsteady`]).
+//!   fifty in a period of a minute for each reason ([`Warnings`]), or four changes in a period of the caller's
+//!   ([`Unsteady`]).
 //! - **LEGIBLE-5** What had no line is counted, and the count is handed out once.
 
 #![forbid(unsafe_code)]

@@ -337,6 +337,6 @@ fn load(told: &Configuration) -> Result<Loaded, Report> {
     let source = Source { name: format!("Secret {}", node::CONFIGURATION), text: told.text.clone() };
     // Without a pipeline there is nothing to do, which is no mistake: the operator decides who runs.
     let loaded = weir_resources::load(&[source], &options(false))?;
-    findings::log(&loaded.warnings);
+    findings::log_news(&loaded.warnings);
     Ok(loaded)
 }

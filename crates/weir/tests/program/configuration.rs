@@ -107,6 +107,22 @@ async fn that_requests_are_limited_for_want_of_memory_is_not_repeated() {
     assert!(limits.is_sorted_by(|before, after| before > after), "{limits:?}");
 }
 
+/// However often the configuration changes, and wherever in it the pipeline is by then.
+#[tokio::test]
+async fn of_a_configuration_those_warnings_are_logged_that_the_one_before_did_not_have() {
+    let endpoint = closed_port().await;
+    let placed = |name: &str| manifest(name, endpoint).replace("metadata:\n", "metadata:\n  namespace: shop\n");
+    let weir = Weir::start(&placed("first"), &[]).await;
+    let warned = || {
+        let lines = weir.logs().into_iter().filter(|line| line["field"] == "metadata.namespace");
+        lines.map(|line| line["pipeline"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(warned(), ["traces/first"]);
+    weir.edit(&(manifest("above", endpoint) + &placed("first") + &placed("second")));
+    eventually("it is taken up", async || logged(&weir, RELOADED) == 1).await;
+    assert_eq!(warned(), ["traces/first", "traces/second"]);
+}
+
 /// Of a configuration its text is in memory, and of what is made of it one document.
 #[tokio::test]
 async fn large_files_with_many_documents_take_little_more_than_their_text() {

@@ -21,7 +21,7 @@ use weir_testkit::http::{self, PROTOBUF};
 use weir_testkit::manifests::{pipeline, plain, with_spec};
 use weir_testkit::metrics::Scrape;
 use weir_testkit::signals::numbered;
-use weir_testkit::sink::{faults, sink};
+use weir_testkit::sink::{closed_port, faults, sink};
 use weir_testkit::{eventually, payload};
 use weir_units::parse_duration;
 
@@ -158,6 +158,35 @@ async fn of_pipelines_that_are_well_nothing_is_told() {
     assert_eq!([traces, scraped], [&roles(true, false), &roles(false, true)]);
     assert_eq!([logs, fluent_bit], [&roles(true, true), &roles(false, true)]);
     assert_eq!((logged(&weir), changes(&weir).await), (Vec::<Value>::new(), Vec::new()));
+}
+
+/// Of many pipelines with one backend that is away, the log names fifty, and says how many more there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_names_only_so_many_pipelines_whose_data_does_not_flow() {
+    const ALL: usize = 60;
+    const NAMED: usize = 50;
+    let (dir, away) = (DataDir::new(), closed_port().await);
+    let of = |number: usize| pipeline(Signal::Traces, &format!("p{number}"), &plain("grpc", away));
+    let manifests: String = (0..ALL).map(of).collect();
+    let options = ["--data-dir", dir.arg(), "--memory", "256MiB", "--spill-after", "10ms", "--drain-timeout", "100ms"];
+    let mut weir = Weir::start(&manifests, &[&LOOKS[..], &options].concat()).await;
+    let body = numbered(Signal::Traces, 0..ITEMS);
+    assert_eq!(http::post_to(weir.http, Signal::Traces.http_path(), PROTOBUF, &body).await.status, 200);
+    eventually("nothing is delivered", async || {
+        let page = http::get(weir.health, "/health/pipelines").await;
+        let page: Vec<Value> = serde_json::from_str(&page.text()).unwrap();
+        page.iter().filter(|of| of["state"] == "nothing_delivered").count() == ALL
+    })
+    .await;
+    weir.signal(rustix::process::Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    assert_eq!(logged(&weir), vec![json!("nothing_delivered"); NAMED]);
+    assert_eq!(weir.all_logged("backend cannot be reached; data is kept and tried again").len(), NAMED);
+    let rest = weir.all_logged("more was to be said of pipelines than the log takes in a minute");
+    for reason in ["nothing_delivered", "unreachable"] {
+        let of = rest.iter().filter(|line| line["reason"] == reason);
+        assert_eq!(of.map(|line| line["left_out"].clone()).collect::<Vec<_>>(), [json!(ALL - NAMED)], "{rest:?}");
+    }
 }
 
 /// A backend that refuses three of ten requests with 400, and then none.

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::metrics::{Scrape, whole};
-use weir_testkit::sink::{DOWN, sink};
+use weir_testkit::sink::{DOWN, closed_port, sink};
 use weir_testkit::{eventually, payload};
 
 use crate::process::{Weir, manifest};
@@ -58,6 +58,25 @@ async fn the_log_tells_of_every_item_that_is_given_up() {
     let total: u64 = stopped.iter().map(|line| line["dropped"].as_u64().unwrap()).sum();
     assert_eq!(full + items(&ended), total, "{ended:?} {stopped:?}");
     assert_eq!(ended[0]["level"], "ERROR", "{ended:?}");
+}
+
+/// Of many pipelines that lose something at once, the log names fifty, and has the sum of the others.
+#[tokio::test]
+async fn the_log_names_only_so_many_pipelines_that_lose_something() {
+    const ALL: u64 = 60;
+    const NAMED: u64 = 50;
+    let away = closed_port().await;
+    let manifests: String = (0..ALL).map(|number| manifest(&format!("p{number}"), away)).collect();
+    let options = ["--memory", "256MiB", "--spill-after", "10ms", "--drain-timeout", "100ms"];
+    let mut weir = Weir::start(&manifests, &options).await;
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, ITEMS, 10)).await.code, OK);
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
+    let lines = said(&weir, "shutdown");
+    let (named, others): (Vec<&Value>, Vec<&Value>) = lines.iter().partition(|line| line["pipeline"].is_string());
+    assert_eq!((named.len() as u64, items(&lines)), (NAMED, ALL * ITEMS), "{lines:?}");
+    let [line] = &*others else { panic!("{others:?}") };
+    assert_eq!((&line["left_out"], &line["items"]), (&(ALL - NAMED).into(), &((ALL - NAMED) * ITEMS).into()), "{line}");
 }
 
 #[tokio::test]
