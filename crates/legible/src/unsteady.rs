@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn what_comes_and_goes_has_a_few_lines_that_say_how_many_there_were_not() {
         let (mut unsteady, now) = (Unsteady::default(), Instant::now());
-        let changes = (0..=14).map(|minute| {
+        let changes = (0..=14_u32).map(|minute| {
             unsteady.changes();
             unsteady.due(10 * MINUTE, now + minute * MINUTE)
         });
