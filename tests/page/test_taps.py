@@ -251,6 +251,7 @@ def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) ->
     page.button("#rules", "Preview")
     outcome = page.wait_text("#rules-result", "For Git")
     assert int(outcome.split(" samples", 1)[0].split()[-1]) > 0, f"items that passed before: {outcome}"
+    assert re.search(r"of which [1-9]\S* are changed", outcome), f"all have the attribute: {outcome}"
     page.wait(lambda: SAVED.fullmatch(page.text("#rules-saved")), "what the rules save at the present rate")
     page.button("#rules-form", "Collect samples")
     page.wait(lambda: int(page.one("#rules-progress").get_attribute("value")) >= 10, "samples")

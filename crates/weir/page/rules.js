@@ -231,8 +231,9 @@ function showResult(pipeline, result) {
   ({ yaml } = result);
   saved = { pipeline, items: result.removed_ratio, bytes: result.removed_bytes_ratio };
   if (!result.samples) trouble("Nothing has passed since the rules changed: there is nothing to try these on.");
-  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, ${amount(result.removed)} ` +
-    `removed${result.failed ? `, ${amount(result.failed)} failed` : ""}${deltaWords(result.delta)}.`;
+  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, of which ` +
+    `${amount(result.kept_changed)} are changed, and ${amount(result.removed)} removed` +
+    `${result.failed ? `, ${amount(result.failed)} failed` : ""}${deltaWords(result.delta)}.`;
   settle(
     $("rules-result"),
     element("h2", {}, "Outcome"),

@@ -22,6 +22,7 @@ Examples:
   weir run examples/quickstart.yaml        receive OTLP and deliver it to the pipelines of a file
   weir check pipelines/                    report everything that is wrong with a configuration
   weir try pipelines/ --input sample.json  what transforms and filters make of a sample
+  weir try pipelines/ --recent             what they would make of what has passed a running process
   weir crds                                what a cluster has to know of pipelines
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir logs status /var/lib/weir           how far the logs of containers were read
@@ -114,7 +115,7 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions of pipelines and Telemetry
     Crds(CrdsArgs),
-    /// Show what the pipelines of a configuration make of a sample, without sending anything
+    /// Show what the pipelines of a configuration make of a sample, or of what has passed a running process, and send nothing
     Try(TryArgs),
     /// Look into a data directory: show what waits on disk, check it, and write it out
     Journal(crate::journal::JournalArgs),
@@ -438,10 +439,17 @@ Examples:
   weir try examples/full.yaml --input examples/sample.json  before and after, line by line
   weir try pipelines/ --input sample.json --pipeline shop   of one pipeline only
   weir try pipeline.yaml --input - --format json < sample   for programs
+  weir try pipeline.yaml --recent                           what its rules would make of what has passed a running process
 
 A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or resourceLogs), or \
 several of them, one after the other: what the Collector's file exporter writes will do. Exit code 1 if a rule fails \
-for an item.";
+for an item.
+
+With --recent, the rules of the files (transform, filter and filters) are tried on the recent items of the pipelines of the \
+same names in a running process, up to 1,000 of each, which are as they were before the rules; nothing is deployed. It shows \
+what becomes of the items, how often each rule matched and failed, and the first 20 items that are not the same afterwards. \
+Everything else is as in the process, so Secrets need not be in the files. Exit code 1 also if nothing has passed that rules \
+could be tried on.";
 
 #[derive(Args, Debug)]
 #[command(after_help = TRY_EXAMPLES)]
@@ -450,17 +458,23 @@ pub(crate) struct TryArgs {
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
     /// The sample; - is the standard input
-    #[arg(long, value_name = "SAMPLE")]
-    pub(crate) input: PathBuf,
+    #[arg(long, value_name = "SAMPLE", required_unless_present = "recent",
+        conflicts_with_all = ["recent", "url", "token_file", "ca", "cert", "key"])]
+    pub(crate) input: Option<PathBuf>,
+    /// Try the rules on recent items of a running process instead; see below
+    #[arg(long)]
+    pub(crate) recent: bool,
     /// Only pipelines of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) pipeline: Option<String>,
     /// Address that the sample comes from, to find its pod
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", conflicts_with = "recent")]
     pub(crate) peer: Option<IpAddr>,
     /// How the outcome is printed
     #[arg(long, value_enum, default_value_t = TryFormat::Diff, value_name = "FORMAT")]
     pub(crate) format: TryFormat,
+    #[command(flatten)]
+    pub(crate) admin: crate::admin::AdminArgs,
 }
 
 /// How an outcome is printed.

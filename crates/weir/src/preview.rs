@@ -1,4 +1,6 @@
-//! `weir try`: what the pipelines of a configuration make of a sample.
+//! `weir try`: what the pipelines of a configuration make of a sample, or of recent items of a running process.
+
+mod recent;
 
 use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
@@ -18,7 +20,7 @@ use weir_resources::Loaded;
 
 use crate::cli::{TryArgs, TryFormat};
 use crate::configuration;
-use crate::tables::count;
+use crate::tables::{count, legible_json};
 
 /// Largest sample; it is held in memory several times.
 const MAX_SAMPLE_BYTES: u64 = 16 << 20;
@@ -27,7 +29,11 @@ const CONTEXT: usize = 3;
 
 /// Prints what becomes of the sample in each pipeline.
 pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
-    if args.input == Path::new("-") && args.paths.iter().any(|path| path == Path::new("-")) {
+    let input = match &args.input {
+        Some(input) if !args.recent => input,
+        _ => return recent::run(args),
+    };
+    if input == Path::new("-") && args.paths.iter().any(|path| path == Path::new("-")) {
         bail!("cannot read both the configuration and the sample from the standard input: name a file for one of them");
     }
     let Some(Loaded { mut plan, cluster, .. }) = configuration::for_command(&args.paths)? else {
@@ -42,7 +48,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     }
     let (mut failed, mut first) = (false, true);
     let colours = io::stdout().is_terminal();
-    for (signal, request) in read(&args.input)? {
+    for (signal, request) in read(input)? {
         if !plan.pipelines.iter().any(|pipeline| pipeline.id.signal == signal) {
             tracing::warn!(
                 signal = signal.name(),
@@ -170,7 +176,11 @@ impl Output {
         for (reason, removed) in &preview.filtered {
             writeln!(self.out, "  {removed} removed: {reason}")?;
         }
-        for RuleReport { field, text, matched, filtered, errors, cause } in &preview.rules {
+        self.rules(&preview.rules)
+    }
+
+    fn rules(&mut self, rules: &[RuleReport]) -> io::Result<()> {
+        for RuleReport { field, text, matched, filtered, errors, cause } in rules {
             let removed = if *filtered > 0 { format!(", {filtered} removed") } else { String::new() };
             writeln!(self.out, "  {field}: {matched} matched{removed}, {errors} failed: {text}")?;
             if let Some(cause) = cause {
@@ -186,7 +196,8 @@ impl Output {
             let header = hunk.header().to_string();
             writeln!(self.out, "{}", self.painted("36", &header))?;
             for change in hunk.iter_changes() {
-                let line = change.value().trim_end_matches('\n');
+                // Whoever sent it, a terminal obeys none of it.
+                let line = legible_json(change.value().trim_end_matches('\n'));
                 match change.tag() {
                     ChangeTag::Delete => writeln!(self.out, "{}", self.painted("31", &format!("-{line}")))?,
                     ChangeTag::Insert => writeln!(self.out, "{}", self.painted("32", &format!("+{line}")))?,

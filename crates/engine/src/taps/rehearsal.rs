@@ -28,6 +28,8 @@ const SERIES_OF_WORK: usize = 4;
 pub struct Rehearsal {
     /// Items that are left.
     pub kept: u64,
+    /// How many of these are not the same afterwards.
+    pub kept_changed: u64,
     /// Items that rules remove.
     pub removed: u64,
     /// Bytes of all items that were tried, each as an OTLP request of its own, with its resource and scope.
@@ -80,7 +82,11 @@ impl Rehearsal {
         }
         let after = is_left.then_some(processed.body);
         self.count(&item.request, after.as_ref());
-        if self.changed.len() < SHOWN && after.as_ref() != Some(&item.request) {
+        if after.as_ref() == Some(&item.request) {
+            return;
+        }
+        self.kept_changed += u64::from(is_left);
+        if self.changed.len() < SHOWN {
             self.changed.push((Arc::clone(item), after));
         }
     }

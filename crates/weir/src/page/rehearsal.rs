@@ -185,6 +185,8 @@ fn errors(report: &Report) -> String {
 struct Answer<'a> {
     samples: u64,
     kept: u64,
+    /// Of those kept.
+    kept_changed: u64,
     removed: u64,
     /// Of all samples, each as a request of its own.
     bytes_before: u64,
@@ -212,10 +214,11 @@ fn answer<'a>(
     redacts: bool,
     filters: Option<&[FluentBitFilter]>,
 ) -> Answer<'a> {
-    let Rehearsal { kept, removed, bytes_before, bytes_after, rules, delta, .. } = rehearsal;
+    let Rehearsal { kept, kept_changed, removed, bytes_before, bytes_after, rules, delta, .. } = rehearsal;
     Answer {
         samples: kept + removed + delta.map_or(0, |deltas| deltas.first),
         kept: *kept,
+        kept_changed: *kept_changed,
         removed: *removed,
         bytes_before: *bytes_before,
         bytes_after: *bytes_after,

@@ -2,7 +2,7 @@
 
 use weir_plan::Signal;
 use weir_testkit::grpc::frame;
-use weir_testkit::manifests::with_spec;
+use weir_testkit::manifests::{from_secret, plain, with, with_spec};
 use weir_testkit::signals::{counter_of, deltas, document};
 
 use super::*;
@@ -22,6 +22,7 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
     let (status, answer) = post(port, "/api/preview", &rules).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!((&answer["samples"], &answer["kept"], &answer["removed"]), (&json!(10), &json!(7), &json!(3)));
+    assert_eq!(answer["kept_changed"], json!(1));
     let [before, after] = ["bytes_before", "bytes_after"].map(|of| answer[of].as_u64().unwrap());
     assert!(0 < after && after < before && answer["removed_ratio"] == 0.3, "{answer}");
     let of_bytes = answer["removed_bytes_ratio"].as_f64().unwrap();
@@ -53,6 +54,59 @@ async fn other_rules_are_tried_on_what_a_tap_has_caught() {
     send(&weir, 2, 1).await;
     eventually("it is seen", async || read(port, tap).await["matched"] == 11).await;
     assert!(caught(&read(port, tap).await).iter().all(|(_, way)| way != "removed"), "nothing was deployed");
+}
+
+/// The pipeline is in the file as somebody has edited it. Its Secret is elsewhere.
+#[tokio::test]
+async fn rules_in_a_file_are_tried_on_what_has_passed() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let token = with(from_secret("nowhere", "token"), json!({"name": "authorization"}));
+    let output = json!({"otlp": with(plain("grpc", sink.grpc), json!({"headers": [token]}))});
+    let edit = |statement: &str| {
+        let spec = json!({"output": output, "transform": [{"statements": [statement]}],
+            "filter": [{"conditions": ["IsMatch(span.name, \"/1$\")"]}]});
+        let shop = with_spec(Signal::Traces, "shop", &spec);
+        std::fs::write(file.path(), shop + &with_spec(Signal::Traces, "none", &json!({"output": output}))).unwrap();
+    };
+    let path = file.path().to_str().unwrap();
+    let tried =
+        async |more: &[&str]| told(port, &[&["try", path, "--recent", "--pipeline", "shop"][..], more].concat()).await;
+    edit("set(span.attributes[\"team\"], \"red\") where span.name == \"GET /orders/2\"");
+    let (code, out, said) = tried(&[]).await;
+    assert!(code == Some(1) && out.starts_with("traces/shop: nothing has passed since"), "{out}{said}");
+    send(&weir, 1, 10).await;
+    let (code, out, said) = tried(&[]).await;
+    assert_eq!(code, Some(0), "{out}{said}");
+    for line in [
+        "traces/shop: 4 recent items: 3 kept, 1 of them changed; 1 removed",
+        "  transform[0].statements[0]: 1 matched, 0 failed: set(span.attributes[\"team\"]",
+        "  filter[0].conditions[0]: 1 matched, 1 removed, 0 failed: IsMatch(span.name, \"/1$\")",
+        "  removed: span \"GET /orders/1\" ",
+        "  changed: span \"GET /orders/2\" ",
+    ] {
+        assert!(out.lines().any(|told| told.starts_with(line)), "{line}: {out}");
+    }
+    assert!(out.lines().any(|line| line.starts_with('+') && line.contains("\"red\"")), "{out}");
+    let (_, out, _) = tried(&["--format", "json"]).await;
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&answer["pipeline"], &answer["samples"]), (&json!("traces/shop"), &json!(4)), "{answer}");
+    assert_eq!((&answer["kept_changed"], &answer["rules"][1]["removed"]), (&json!(1), &json!(1)), "{answer}");
+    let (code, _, said) = told(port, &["try", path, "--recent"]).await;
+    assert!(code == Some(1) && said.contains("cannot try the rules of traces/none: there is no pipeline"), "{said}");
+    edit("set(span.attributes[\"n\"], Int(span.name) + 1)");
+    let (code, out, _) = tried(&[]).await;
+    assert!(code == Some(1) && out.contains("0 matched, 4 failed"), "a rule that fails: {out}");
+    edit("set(span.nam, 1)");
+    let (code, out, said) = tried(&[]).await;
+    assert!(code == Some(1) && out.is_empty() && said.contains("span.nam"), "{out}{said}");
+    for wrong in [&["try", path][..], &["try", path, "--recent", "--input", "-"]] {
+        assert_eq!(told(port, wrong).await.0, Some(2), "a sample, or recent items: {wrong:?}");
+    }
+    let (_, configured) = get(port, "/api/configuration").await;
+    assert_eq!(configured["pipelines"][0]["rules"], json!([]), "nothing was deployed");
 }
 
 /// Those of a pipeline apply unless others are written; what these are is not shown.
