@@ -198,6 +198,7 @@ def test_one_item_is_followed_by_its_trace_id(page: Page, busy: Scene) -> None:
     ways = page.text("#find-ways")
     assert "traces/shop" in ways and "arrived" in ways and "passed the rules" in ways
     assert f"removed by filter[0].conditions[0]: {FILTER}" in ways
+    assert re.search(r"\d\d:\d\d:\d\d\.\d{3} delivered", ways), f"when the backend took it: {ways}"
     assert unwanted not in ways
     page.button("#find-form", "Stop")
     page.wait(lambda: not taps_of(busy), "no tap is left")

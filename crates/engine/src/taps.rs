@@ -156,8 +156,8 @@ pub struct Reading {
     pub figures: TapFigures,
     /// Items, the oldest first: as many as are read at once.
     pub items: Vec<Arc<Caught>>,
-    /// What has become of all that it keeps, by their numbers.
-    pub ways: Vec<(u64, Option<Way>)>,
+    /// What has become of all that it keeps, by their numbers, and when: see [`Caught::way_and_time`].
+    pub ways: Vec<(u64, Option<(Way, Option<u64>)>)>,
 }
 
 /// The taps of an engine. Cheap to clone.

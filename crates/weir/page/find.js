@@ -109,9 +109,9 @@ function note(edge, seen) {
   found.set(key, of);
   of.steps.set(edge, { at: seen.at });
   if (seen.removed_by) of.steps.set("removed", { at: seen.at, removedBy: seen.removed_by });
-  // The way is told where the item is last; when it was told first is as near as it is known.
+  // The way is told where the item is last.
   if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out")))
-    Object.assign(of, { way: seen.way, wayBy: Date.now() });
+    Object.assign(of, { way: seen.way, wayAt: seen.way_at });
 }
 
 function showState() {
@@ -180,7 +180,7 @@ const loss = (sample) =>
     ),
   );
 
-function itemWay({ item, steps, way: last, wayBy }) {
+function itemWay({ item, steps, way: last, wayAt }) {
   const step = (name, words) =>
     steps.has(name) ? element("li", {}, element("time", {}, moment(steps.get(name).at)), " ", words) : null;
   const rule = steps.get("removed")?.removedBy;
@@ -193,14 +193,7 @@ function itemWay({ item, steps, way: last, wayBy }) {
       step("out", "passed the rules"),
       step("unclaimed", "arrived, and no pipeline takes it"),
       last && last !== "removed" && last !== "unclaimed"
-        ? element(
-            "li",
-            {},
-            element("time", {}, moment(wayBy)),
-            " ",
-            way(last),
-            element("span", { class: "faint" }, " (when this page heard of it)"),
-          )
+        ? element("li", {}, wayAt ? element("time", {}, moment(wayAt)) : null, " ", way(last))
         : null,
     ),
   );

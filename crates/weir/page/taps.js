@@ -53,9 +53,9 @@ export class Tap {
   take(answer) {
     const items = answer.items.filter((item) => item.seq > this.last);
     for (const item of answer.items) this.items.set(item.seq, item);
-    for (const [seq, way] of answer.ways) {
+    for (const [seq, way, at] of answer.ways) {
       const item = this.items.get(seq);
-      if (item) item.way = way;
+      if (item) Object.assign(item, { way, way_at: at });
     }
     for (const seq of this.items.keys()) {
       if (this.items.size <= MOST) break;

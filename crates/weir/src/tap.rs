@@ -282,6 +282,9 @@ pub(crate) fn left_out(pages: &[Value]) -> u64 {
 /// The field that says of an item that it was on the disk when the process began.
 const IS_RECOVERED: &str = "is_recovered";
 
+/// What an item becomes as it passes.
+const AT_ONCE: [&str; 3] = ["pending", "received", "unclaimed"];
+
 /// An item in one line.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
@@ -290,6 +293,8 @@ pub(crate) struct Line {
     pipeline: String,
     /// What has become of it.
     pub(crate) way: String,
+    /// When it became so, if that was later.
+    way_at: Option<Timestamp>,
     /// By which rule, if one removed it.
     by: String,
     /// Whether it was on the disk when the process began.
@@ -305,21 +310,25 @@ impl Line {
             format!(" by {field}{}", text.map_or_else(String::new, |text| format!(" ({text})")))
         });
         let (at, pipeline, way) = (moment(&item["at"]), words(&item["pipeline"]), words(&item["way"]));
-        Self { at, pipeline, way, by, is_recovered: item[IS_RECOVERED] == true, what: summary(&item["item"]) }
+        let is_recovered = item[IS_RECOVERED] == true;
+        let is_later = !AT_ONCE.contains(&way.as_str()) && !(is_recovered && way == "stored");
+        let way_at = moment(&item["way_at"]).filter(|_| is_later);
+        Self { at, pipeline, way, way_at, by, is_recovered, what: summary(&item["item"]) }
     }
 
     /// The same item, of which more has become since.
     pub(crate) fn gone_on(&self, at: Timestamp, way: &str) -> Self {
-        Self { at: Some(at), way: way.to_owned(), ..self.clone() }
+        Self { at: Some(at), way: way.to_owned(), way_at: None, ..self.clone() }
     }
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, pipeline, way, by, is_recovered, what } = self;
+        let Self { at, pipeline, way, way_at, by, is_recovered, what } = self;
         let at = at.map_or_else(String::new, |at| time_of(at, Timestamp::now()));
+        let since = way_at.map_or_else(String::new, |at| format!(" at {}", time_of(at, Timestamp::now())));
         let before = if *is_recovered { ", written before the start" } else { "" };
-        f.write_str(&legible(&format!("{at} {pipeline} {way}{by}{before}: {what}")))
+        f.write_str(&legible(&format!("{at} {pipeline} {way}{since}{by}{before}: {what}")))
     }
 }
 
@@ -426,6 +435,13 @@ mod tests {
         let expected =
             "1970-01-01 00:00:01.000 logs/a removed by filter[0].conditions[0] (true): an item that cannot be read";
         assert_eq!(Line::of(&removed).to_string(), expected);
+        let way = |way: &str| {
+            json!({"at": "1970-01-01T00:00:01.000Z", "pipeline": "logs/a", "way": way, "item": {},
+            "way_at": "1970-01-01T00:00:02.500Z"})
+        };
+        let [delivered, pending] = ["delivered", "pending"].map(|of| Line::of(&way(of)).to_string());
+        assert!(delivered.contains("01.000 logs/a delivered at 1970-01-01 00:00:02.500: an item"), "{delivered}");
+        assert!(pending.contains("01.000 logs/a pending: an item"), "as it passed: {pending}");
         let [one, other] =
             ["1970-01-01T23:59:59.5Z", "1970-01-02T00:00:00Z"].map(|at| at.parse::<Timestamp>().unwrap());
         assert_eq!([time_of(one, one), time_of(one, other)], ["23:59:59.500", "1970-01-01 23:59:59.500"]);

@@ -46,6 +46,11 @@ impl Caught {
     pub fn way(&self) -> Option<Way> {
         self.removed_by.is_none().then(|| self.mark.way())
     }
+
+    /// The same, and when it became so, in milliseconds since the Unix epoch, if that is known.
+    pub fn way_and_time(&self) -> Option<(Way, Option<u64>)> {
+        self.removed_by.is_none().then(|| self.mark.read())
+    }
 }
 
 /// The newest items.
@@ -90,8 +95,8 @@ impl Newest {
         self.items.iter().filter(|item| item.number > number).take_while(fits).cloned().collect()
     }
 
-    pub(super) fn ways(&self) -> Vec<(u64, Option<Way>)> {
-        self.items.iter().map(|item| (item.number, item.way())).collect()
+    pub(super) fn ways(&self) -> Vec<(u64, Option<(Way, Option<u64>)>)> {
+        self.items.iter().map(|item| (item.number, item.way_and_time())).collect()
     }
 
     pub(super) fn of(&self, pipeline: &PipelineId) -> Vec<Arc<Caught>> {

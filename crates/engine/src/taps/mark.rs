@@ -1,9 +1,10 @@
 //! What becomes of the request that a caught item is in.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::books::Fate;
+use crate::clock::unix_nanos;
 
 /// The last that is known of a caught item's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +54,19 @@ const ALL: [Way; 10] = [
     Way::Received,
 ];
 
-/// Is told what becomes of a request. Of one that is sent in several pieces it knows what became of the last one.
+/// Is told what becomes of a request, and when. Of one that is sent in several pieces it knows what became of the last one.
+/// The lowest byte is the way, so that both are read together; above it are milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mark(Arc<AtomicU8>);
+pub(crate) struct Mark(Arc<AtomicU64>);
 
 impl Mark {
+    /// One that was told this at another time.
+    pub(super) fn told(way: Way, unix_ms: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(packed(way, unix_ms))))
+    }
+
     pub(crate) fn set(&self, way: Way) {
-        self.0.store(way as u8, Ordering::Relaxed);
+        self.0.store(packed(way, unix_nanos() / 1_000_000), Ordering::Relaxed);
     }
 
     /// For whoever only tells it.
@@ -68,13 +75,26 @@ impl Mark {
     }
 
     pub(crate) fn way(&self) -> Way {
-        ALL[usize::from(self.0.load(Ordering::Relaxed)).min(ALL.len() - 1)]
+        self.read().0
     }
+
+    /// The way, and when it was told, in milliseconds since the Unix epoch; `None` if it was told nothing.
+    pub(super) fn read(&self) -> (Way, Option<u64>) {
+        let packed = self.0.load(Ordering::Relaxed);
+        let way = ALL[usize::from(packed.to_le_bytes()[0]).min(ALL.len() - 1)];
+        (way, Some(packed >> WAY_BITS).filter(|unix_ms| *unix_ms > 0))
+    }
+}
+
+const WAY_BITS: u32 = u8::BITS;
+
+fn packed(way: Way, unix_ms: u64) -> u64 {
+    (unix_ms << WAY_BITS) | way as u64
 }
 
 /// A mark at which somebody may still look.
 #[derive(Debug)]
-pub(super) struct WeakMark(Weak<AtomicU8>);
+pub(super) struct WeakMark(Weak<AtomicU64>);
 
 impl WeakMark {
     pub(super) fn is_watched(&self) -> bool {
@@ -95,10 +115,13 @@ mod tests {
     #[test]
     fn a_mark_says_what_it_was_told_last() {
         let mark = Mark::default();
-        assert_eq!(mark.way(), Way::Refused);
+        assert_eq!(mark.read(), (Way::Refused, None));
         for way in ALL {
+            let before = unix_nanos() / 1_000_000;
             mark.clone().set(way);
-            assert_eq!(mark.way(), way);
+            let (told, unix_ms) = mark.read();
+            assert!(told == way && unix_ms >= Some(before), "{told:?} at {unix_ms:?}");
+            assert_eq!(Mark::told(way, 7).read(), (way, Some(7)));
         }
     }
 }

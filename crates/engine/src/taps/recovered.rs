@@ -77,8 +77,7 @@ impl RecoveredItems {
             return None;
         }
         self.second.store(second, Relaxed);
-        let mark = Mark::default();
-        mark.set(Way::Stored);
+        let mark = Mark::told(Way::Stored, entry.written_ms);
         let until = processor_time() + PATIENCE;
         let parts = weir_otlp::single(pipeline.signal, request).take_while(|_| processor_time() < until);
         let is_small = |part: &Part<'_>| {
@@ -163,8 +162,8 @@ mod tests {
         assert_eq!(recovered.fit(RECENT), RECENT / OF_RECENT);
         let mark = keep(&recovered, &entries[0], &request).unwrap();
         assert!(keep(&recovered, &entries[0], &request).is_none(), "it is known");
-        let seen = |item: &Arc<Caught>| (item.number, item.unix_ms, item.way());
-        let stored: Vec<_> = (1..=4).map(|number| (number, 7, Some(Way::Stored))).collect();
+        let seen = |item: &Arc<Caught>| (item.number, item.unix_ms, item.way_and_time());
+        let stored: Vec<_> = (1..=4).map(|number| (number, 7, Some((Way::Stored, Some(7))))).collect();
         assert_eq!(recovered.list().iter().map(seen).collect::<Vec<_>>(), stored);
         mark.set(Way::Delivered);
         assert!(recovered.list().iter().all(|item| item.way() == Some(Way::Delivered)));

@@ -152,7 +152,11 @@ impl TapsPage {
             return Err(gone(number));
         };
         let last = items.last().map_or(after, |item| item.number);
-        let ways = ways.into_iter().map(|(number, way)| (number, way_of(way))).collect();
+        let way = |(number, told)| {
+            let (way, at) = way_of(told);
+            (number, way, at)
+        };
+        let ways = ways.into_iter().map(way).collect();
         let texts = self.configurations.texts();
         let items = Items { caught: items, redacts: wish.redact, texts };
         Ok(show(body, &Answer { state: state(&figures, &wish), last, ways, items }))
@@ -272,8 +276,8 @@ struct Answer {
     state: Value,
     /// The number of the newest item here: more are asked for after that.
     last: u64,
-    /// What has become of all that is kept, by their numbers.
-    ways: Vec<(u64, &'static str)>,
+    /// What has become of all that is kept, by their numbers, and when.
+    ways: Vec<(u64, &'static str, Option<String>)>,
     items: Items,
 }
 
@@ -299,17 +303,19 @@ impl Items {
             let text = self.texts.get(&(pipeline.clone(), by.field.clone())).map_or("", String::as_str);
             json!({"field": by.field, "text": text})
         });
+        let (way, way_at) = way_of(caught.way_and_time());
         json!({
             "seq": caught.number, "at": rfc3339_millis(caught.unix_ms), "pipeline": pipeline.map(ToString::to_string),
             "item": document(caught.signal, &caught.request, self.redacts),
-            "way": way_of(caught.way()), "removed_by": removed_by,
+            "way": way, "way_at": way_at, "removed_by": removed_by,
         })
     }
 }
 
-fn way_of(way: Option<Way>) -> &'static str {
-    let Some(way) = way else { return "removed" };
-    match way {
+/// What has become of an item, and when that became so, if it is known: of what was removed, that is when it passed.
+fn way_of(told: Option<(Way, Option<u64>)>) -> (&'static str, Option<String>) {
+    let Some((way, unix_ms)) = told else { return ("removed", None) };
+    let name = match way {
         Way::Refused => "refused",
         Way::Pending => "pending",
         Way::Stored => "stored",
@@ -320,5 +326,6 @@ fn way_of(way: Option<Way>) -> &'static str {
         Way::Split => "split",
         Way::Unclaimed => "unclaimed",
         Way::Received => "received",
-    }
+    };
+    (name, unix_ms.map(rfc3339_millis))
 }

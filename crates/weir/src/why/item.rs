@@ -13,7 +13,7 @@ use weir_engine::taps;
 use weir_loadtest::output::{is_read, printed};
 
 use super::WhyArgs;
-use crate::admin::{Admin, number};
+use crate::admin::{Admin, moment, number};
 use crate::tables::{count, legible, time};
 use crate::tap::{self, Line};
 
@@ -137,7 +137,8 @@ impl Found {
         for of in page["ways"].as_array().into_iter().flatten() {
             let (id, way) = ((tap, number(&of[0])), of[1].as_str().unwrap_or("-"));
             let Some(line) = self.under_way.get(&id).filter(|line| line.way != way) else { continue };
-            let line = line.gone_on(Timestamp::now(), way);
+            // Processes of older versions do not say when.
+            let line = line.gone_on(moment(&of[2]).unwrap_or_else(Timestamp::now), way);
             if !self.tell(id, line)? {
                 return Ok(false);
             }

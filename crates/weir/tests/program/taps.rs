@@ -95,6 +95,10 @@ async fn every_edge_shows_what_passes_there_and_what_becomes_of_it() {
     assert_eq!(caught(&page), expected, "and not what came before");
     assert_eq!((&page["seen"], &page["matched"], &page["left_out"]), (&json!(4), &json!(4), &json!(0)));
     assert_eq!(caught(&read(port, out).await), [named(1, "delivered"), named(3, "delivered")]);
+    let delivered = &page["items"][0];
+    assert!(delivered["way_at"].as_str() >= delivered["at"].as_str(), "{delivered}");
+    assert_eq!(page["ways"][0], json!([1, "delivered", delivered["way_at"]]));
+    assert_eq!((&page["items"][1]["way_at"], &page["ways"][1]), (&Value::Null, &json!([2, "removed", null])));
     let page = read(port, removed).await;
     assert_eq!(caught(&page), [named(2, "removed"), named(4, "removed")]);
     let by = json!({"field": "filter[0].conditions[1]", "text": "IsMatch(span.name, \"/(2|4)$\")"});
@@ -258,7 +262,7 @@ async fn what_passed_is_seen_afterwards() {
     assert_eq!(recent["removed"][0]["removed_by"], by);
     let (_, lines, said) = told(port, &["tap", "traces/shop", "--recent"]).await;
     assert!(said.contains("are kept"), "{said}");
-    assert_eq!(lines.matches(" rejected: ").count(), 1, "{lines}");
+    assert_eq!(lines.matches("traces/shop rejected at ").count(), 1, "{lines}");
     assert!(lines.contains("removed by filter[0].conditions[1]"), "{lines}");
     for (text, found) in [("GET%20%2Forders%2F1", 1), (&format!("{:032x}", 1), 1), ("nowhere", 0)] {
         let (_, of) = get(port, &format!("{path}&text={text}")).await;
@@ -266,7 +270,8 @@ async fn what_passed_is_seen_afterwards() {
     }
     assert_eq!(get(port, &format!("{path}&text=%ff")).await.0, 400);
     let (code, lines, _) = told(port, &["why", "--item", "GET /orders/1", "-d", "1s"]).await;
-    assert!(code == Some(0) && lines.contains("traces/shop rejected: span \"GET /orders/1\""), "{lines}");
+    let line = lines.lines().find(|line| line.contains(": span \"GET /orders/1\"")).unwrap();
+    assert!(code == Some(0) && line.contains("traces/shop rejected at "), "{lines}");
     let (code, _, error) = told(port, &["tap", "*", "--recent"]).await;
     assert!(code == Some(1) && error.contains("of one pipeline"), "{error}");
     for (path, status) in [("/api/recent?pipeline=traces/none", 404), ("/api/recent", 404), ("/api/recent?of=a", 400)] {
