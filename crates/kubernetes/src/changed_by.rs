@@ -1,5 +1,5 @@
-//! Who changed pipelines last: the operator reads it from their objects and tells nodes, which show it. Nothing that runs
-//! depends on it.
+//! Who changed pipelines last, and which versions of Secrets their values are from: the operator reads it from objects and
+//! tells nodes, which show it. Nothing that runs depends on it.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ pub(crate) const KEPT: &str = "changedBy";
 const MAX_BYTES: u64 = 1 << 20;
 /// An API server takes no longer name of a manager, and a time or an operation is shorter.
 const MAX_WORD: usize = 128;
+/// A namespace and a name, with a slash between them.
+const MAX_SECRET: usize = 2 * 253 + 1;
 
 /// What the newest entry of `metadata.managedFields` says that has something of the specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,10 @@ pub struct Manager {
     pub operation: String,
     /// When, in RFC 3339.
     pub time: String,
+    /// Of each Secret that the pipeline refers to, as `NAMESPACE/NAME`, the `resourceVersion` in which it had the values that
+    /// nodes got, if that is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
 }
 
 /// Of pipelines of which it is known.
@@ -46,7 +52,7 @@ impl Manager {
         let time = |entry: &ManagedFieldsEntry| entry.time.as_ref().map(|time| time.0);
         let newest = fields.into_iter().filter(counts).max_by_key(time)?;
         let time = time(&newest)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        Some(Self { manager: newest.manager?, operation: newest.operation?, time })
+        Some(Self { manager: newest.manager?, operation: newest.operation?, time, secrets: BTreeMap::new() })
     }
 
     /// The one small line that is kept of an object's `managedFields`, which may be larger than all the rest of it.
@@ -60,7 +66,8 @@ impl Manager {
     }
 
     fn is_short(&self) -> bool {
-        [&self.manager, &self.operation, &self.time].iter().all(|word| word.len() <= MAX_WORD)
+        let mut words = [&self.manager, &self.operation, &self.time].into_iter().chain(self.secrets.values());
+        words.all(|word| word.len() <= MAX_WORD) && self.secrets.keys().all(|secret| secret.len() <= MAX_SECRET)
     }
 }
 
@@ -130,6 +137,7 @@ mod tests {
             manager: manager.to_owned(),
             operation: "Apply".to_owned(),
             time: "2026-11-29T10:00:00Z".to_owned(),
+            secrets: BTreeMap::from([("shop/backend".to_owned(), "812".to_owned())]),
         };
         let id = |name| PipelineId::new(Signal::Logs, name);
         let all = Managers::from([(id("a"), by("helm")), (id("b"), by("argocd-controller"))]);

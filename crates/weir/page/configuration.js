@@ -173,6 +173,10 @@ export function changers(changedBy) {
 
 const certificate = ({ certificate_ends_at: ends }) => (ends ? [`client certificate ends ${day(ends)}`] : []);
 
+// Of which version of a Secret the values are, where the operator says so.
+const secrets = ({ secrets: of }) =>
+  Object.entries(of || {}).map(([name, version]) => `Secret ${name} in resourceVersion ${version}`);
+
 const IN_USE = [
   text("Pipeline", (row) => row.pipeline),
   text("Inputs", (row) => row.inputs.join(", "), { words: true, cell: (row) => list(row.inputs) }),
@@ -187,7 +191,7 @@ const IN_USE = [
   }),
   text("Backend", (row) => [row.backend, ...row.settings].join(" "), {
     words: true,
-    cell: (row) => [row.backend, list([...row.settings, ...certificate(row)], "faint")],
+    cell: (row) => [row.backend, list([...row.settings, ...certificate(row), ...secrets(row)], "faint")],
   }),
   text("Last changed by", (row) => changer(row.changed_by), { words: true }),
 ];

@@ -70,7 +70,7 @@ function endOf(what, end) {
 }
 
 // Since when the present credentials are used, and what tells the client's certificate from others. Which version of a
-// Secret they are of, the process does not know.
+// Secret they are of is in the view Configuration, as far as it is known.
 function credentials({ credentials: of }) {
   if (!of) return [];
   const own = of.client_certificate;

@@ -1,6 +1,6 @@
 //! Who changed a pipeline last, as far as a process knows it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -31,10 +31,18 @@ impl ChangedBy {
     /// As pages have it.
     pub(crate) fn value(&self) -> Value {
         match self {
-            Self::Manager(node::Manager { manager, operation, time }) => {
+            Self::Manager(node::Manager { manager, operation, time, secrets: _ }) => {
                 json!({"manager": manager, "operation": operation, "at": time})
             }
             Self::File { path, unix_seconds } => json!({"file": path, "at": unix_seconds.map(rfc3339_seconds)}),
+        }
+    }
+
+    /// The versions of the Secrets that its values are from, if the operator says so.
+    pub(crate) fn secrets(&self) -> Option<&BTreeMap<String, String>> {
+        match self {
+            Self::Manager(by) => Some(&by.secrets),
+            Self::File { .. } => None,
         }
     }
 

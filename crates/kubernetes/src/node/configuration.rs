@@ -142,7 +142,8 @@ mod tests {
 
     fn changed_by() -> Managers {
         let [manager, operation, time] = ["helm", "Update", "2026-11-29T10:00:00Z"].map(str::to_owned);
-        BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Manager { manager, operation, time })])
+        let secrets = BTreeMap::from([("shop/backend".to_owned(), "812".to_owned())]);
+        BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Manager { manager, operation, time, secrets })])
     }
 
     fn secret() -> Secret {

@@ -45,7 +45,7 @@ pub(crate) struct PartText {
     /// Kind and name, by which the text of a configuration is sorted.
     id: (String, String),
     pipeline: String,
-    secrets: Vec<Value>,
+    pub(crate) secrets: Vec<Value>,
     pub(crate) is_old: bool,
     /// What it refers to, if it is old: the pipeline as it is now may refer to others.
     pub(crate) references: BTreeSet<SecretName>,

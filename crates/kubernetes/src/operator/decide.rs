@@ -225,7 +225,7 @@ impl<'a> Judge<'a, '_> {
         for (secret, keys) in references::of(&pipeline) {
             let SecretName { namespace, name } = &secret;
             match self.picture.secrets.get(&secret) {
-                Some(SecretState::Present(values)) => {
+                Some(SecretState::Present { values, .. }) => {
                     let wanted = values.iter().filter(|(key, _)| keys.contains(*key));
                     secrets.push(verdict::secret(namespace, name, wanted));
                 }
@@ -256,7 +256,7 @@ impl<'a> Judge<'a, '_> {
                     return Ok(None);
                 }
                 Some(SecretState::Missing(_)) => continue,
-                Some(SecretState::Present(values)) => Arc::clone(values),
+                Some(SecretState::Present { values, .. }) => Arc::clone(values),
                 // What nodes have of it stays true until somebody knows better.
                 Some(SecretState::Unreadable(reason)) => match self.previous.secret(namespace, name) {
                     Some(values) => Arc::new(values),
@@ -298,8 +298,9 @@ fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mu
     configuration
 }
 
-/// Who changed the pipelines that nodes get. As long as these are the same, it stays as it was written: somebody else may own
-/// their fields by now, but nothing was changed, and nothing is written.
+/// Who changed the pipelines that nodes get, and which versions of Secrets their values are from. As long as these are the
+/// same, it stays as it was written: somebody else may own their fields by now, and a Secret may have another version, but
+/// nothing was changed that nodes get, and nothing is written.
 fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -> Arc<Managers> {
     let written = picture.written.as_ref();
     let known = written.and_then(|written| Some((written.revision.as_str(), written.changed_by.as_ref()?)));
@@ -307,14 +308,35 @@ fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -
         return Arc::clone(known);
     }
     let of = |candidate: &Candidate<'_>| {
+        let part = candidate.part.as_ref()?;
+        let before = known.and_then(|(_, known)| known.get(candidate.id));
         // What goes on as it was is not what somebody made of it since.
-        let by = match candidate.part.as_ref()?.is_old {
-            true => known.and_then(|(_, known)| known.get(candidate.id).cloned()),
-            false => Manager::kept(candidate.object),
-        };
-        Some((candidate.id.clone(), by?))
+        let by = if part.is_old { before.cloned() } else { Manager::kept(candidate.object) };
+        let secrets = versions(picture, &part.secrets, before);
+        Some((candidate.id.clone(), Manager { secrets, ..by? }))
     };
     Arc::new(candidates.iter().filter_map(of).collect())
+}
+
+/// The versions in which Secrets have the values of these documents, as far as they are known.
+fn versions(picture: &Picture, secrets: &[Value], before: Option<&Manager>) -> BTreeMap<String, String> {
+    let version = |document: &Value| {
+        let [namespace, name] = [text(document, "/metadata/namespace")?, name(document)].map(str::to_owned);
+        let id = format!("{namespace}/{name}");
+        let version = match picture.secrets.get(&SecretName { namespace, name }) {
+            Some(SecretState::Present { values, version }) if has(values, document) => version.clone(),
+            // What nodes have of it is from before.
+            _ => before.and_then(|before| before.secrets.get(&id).cloned()),
+        };
+        Some((id, version?))
+    };
+    secrets.iter().filter_map(version).collect()
+}
+
+/// Whether a Secret has all values of a document.
+fn has(values: &BTreeMap<String, String>, document: &Value) -> bool {
+    let mut wanted = document["data"].as_object().into_iter().flatten();
+    wanted.all(|(key, value)| values.get(key).map(String::as_str) == value.as_str())
 }
 
 /// What all pipelines that run need together, and their signals.

@@ -123,8 +123,13 @@ impl Cluster {
     }
 
     fn secret(&mut self, name: &str, values: &[(&str, &str)]) -> &mut Self {
+        self.secret_in("1", name, values)
+    }
+
+    /// A Secret in a version.
+    fn secret_in(&mut self, version: &str, name: &str, values: &[(&str, &str)]) -> &mut Self {
         let values = values.iter().map(|(key, value)| ((*key).to_owned(), BASE64_STANDARD.encode(value))).collect();
-        self.state(name, SecretState::Present(Arc::new(values)))
+        self.state(name, SecretState::Present { values: Arc::new(values), version: Some(version.to_owned()) })
     }
 
     fn state(&mut self, name: &str, state: SecretState) -> &mut Self {

@@ -202,7 +202,9 @@ async fn secrets_are_followed(cluster: &Cluster, shop: &Value, first: &str) {
     let object = found(cluster, &path(shop)).await.unwrap();
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
     let writer = entries.iter().find(|entry| entry["fieldsV1"]["f:spec"].is_object()).unwrap();
-    let expected = json!({ "manager": writer["manager"], "operation": "Update", "time": writer["time"] });
+    let mut expected = json!({ "manager": writer["manager"], "operation": "Update", "time": writer["time"] });
+    let rotated = found(cluster, "/api/v1/namespaces/shop/secrets/backend").await.unwrap();
+    expected["secrets"] = json!({ "shop/backend": rotated["metadata"]["resourceVersion"] });
     assert_eq!(changed_by(&configuration)["traces/shop"], expected, "{object}");
 }
 

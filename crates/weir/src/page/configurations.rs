@@ -231,11 +231,13 @@ fn pipeline(of: &Pipeline, changers: &ByPipeline) -> Value {
         output.destination()
     };
     let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
-    let changed_by = changers.get(&of.id).map(|changer| changer.value());
+    let changer = changers.get(&of.id);
+    let secrets = changer.and_then(|changer| changer.secrets());
     let ends = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
-        "settings": settings(of), "changed_by": changed_by, "certificate_ends_at": ends.map(rfc3339_seconds),
+        "settings": settings(of), "changed_by": changer.map(|changer| changer.value()), "secrets": secrets,
+        "certificate_ends_at": ends.map(rfc3339_seconds),
     })
 }
 

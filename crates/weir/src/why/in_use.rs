@@ -31,6 +31,10 @@ fn text(out: &mut impl Write, of: &Value) -> io::Result<()> {
     if let Some(ends) = of["certificate_ends_at"].as_str() {
         writeln!(out, "  the client certificate ends at {}", legible(ends))?;
     }
+    for (secret, version) in of["secrets"].as_object().into_iter().flatten() {
+        let [secret, version] = [secret.as_str(), version.as_str().unwrap_or("-")].map(legible);
+        writeln!(out, "  values of Secret {secret} in resourceVersion {version}")?;
+    }
     if of["changed_by"].is_object() {
         writeln!(out, "  last changed {}", who(&of["changed_by"]))?;
     }
@@ -82,7 +86,7 @@ mod tests {
         let pipeline = json!({"pipeline": "traces/a", "inputs": ["OTLP of shop, bank"],
             "rules": [{"field": "filter[0].conditions[0]", "text": "name ==\n\"pro\u{1b}be\""}],
             "backend": "https://backend:4318", "settings": ["gzip", "headers authorization"],
-            "certificate_ends_at": "2027-01-01T00:00:00Z",
+            "certificate_ends_at": "2027-01-01T00:00:00Z", "secrets": {"shop/backend": "81\u{1b}2"},
             "changed_by": {"manager": "helm", "operation": "Apply", "at": "2026-11-29T09:59:58Z"}});
         let mut out = Vec::new();
         text(&mut out, &pipeline).unwrap();
@@ -95,6 +99,7 @@ traces/a
   gzip
   headers authorization
   the client certificate ends at 2027-01-01T00:00:00Z
+  values of Secret shop/backend in resourceVersion 81 2
   last changed by helm (Apply) at 2026-11-29T09:59:58Z
 
 ";

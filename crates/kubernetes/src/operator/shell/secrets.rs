@@ -65,7 +65,10 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Ar
     // Until the first answer.
     let mut turn = turns.acquire().await.ok();
     let (mut found, mut failures) = (SecretState::Missing(None), Failures::new("Secret", &world));
-    let trim = |object| SecretState::Present(Arc::new(trim::values(object)));
+    let trim = |object: Secret| {
+        let version = object.metadata.resource_version.clone();
+        SecretState::Present { values: Arc::new(trim::values(object)), version }
+    };
     watch::follow(watcher(api, only), RETRY, trim, |seen| {
         drop(turn.take());
         match seen {
@@ -90,7 +93,7 @@ fn gone(before: &SecretState) -> SecretState {
     match before {
         SecretState::Missing(since) => SecretState::Missing(*since),
         SecretState::Unreadable(_) => SecretState::Missing(None),
-        SecretState::Present(_) => SecretState::Missing(Some(SystemTime::now())),
+        SecretState::Present { .. } => SecretState::Missing(Some(SystemTime::now())),
     }
 }
 

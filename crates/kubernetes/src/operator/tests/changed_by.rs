@@ -10,7 +10,7 @@ use crate::operator::shell::trim;
 
 fn by(manager: &str) -> Manager {
     let (operation, time) = ("Apply".to_owned(), "2026-11-29T10:00:00Z".to_owned());
-    Manager { manager: manager.to_owned(), operation, time }
+    Manager { manager: manager.to_owned(), operation, time, secrets: BTreeMap::new() }
 }
 
 impl Cluster {
@@ -76,6 +76,30 @@ fn what_an_older_operator_wrote_is_told_once_without_another_revision() {
     assert_eq!(cluster.told(), (revision.clone(), Some("kubectl-edit".to_owned())));
     cluster.made_by("helm", 1, "http://backend.shop:4317");
     assert_eq!(cluster.told(), (revision, Some("kubectl-edit".to_owned())));
+}
+
+#[test]
+fn versions_of_secrets_are_those_of_the_values_that_nodes_get() {
+    let mut cluster = Cluster::new();
+    let output = json!({ "output": of_secret("backend", "url") });
+    let mut pipeline = object(super::super::picture::kind_of(Signal::Traces), "shop", output);
+    pipeline[KEPT] = by("helm").line().into();
+    cluster.object(Signal::Traces, pipeline);
+    let told = |cluster: &mut Cluster| {
+        cluster.told();
+        let managers = cluster.picture.written.as_ref().unwrap().changed_by.clone().unwrap();
+        managers[&PipelineId::new(Signal::Traces, "shop")].secrets.clone()
+    };
+    let is = |version: &str| BTreeMap::from([("shop/backend".to_owned(), version.to_owned())]);
+    let (one, two) = (("url", "http://one.shop:4317"), ("url", "http://two.shop:4317"));
+    cluster.secret_in("7", "backend", &[one, ("other", "a")]);
+    assert_eq!(told(&mut cluster), is("7"));
+    cluster.secret_in("8", "backend", &[one, ("other", "b")]);
+    assert_eq!(told(&mut cluster), is("7"), "nodes get nothing anew");
+    cluster.secret_in("9", "backend", &[two]);
+    assert_eq!(told(&mut cluster), is("9"));
+    cluster.state("backend", SecretState::Unreadable("forbidden".to_owned())).trace("other");
+    assert_eq!(told(&mut cluster), is("9"), "what nodes have of it stays");
 }
 
 #[test]

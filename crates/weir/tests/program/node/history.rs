@@ -70,12 +70,16 @@ async fn who_changed_a_pipeline_is_told_and_nothing_is_taken_up_for_that_alone()
     // The same with it is the same: the next one is the second.
     cluster.tell_data("one", &data(&traces, &json!({"traces/traces": by("kubectl-edit")}).to_string())).await;
     let apply = "kubectl-client-side-apply";
-    let hands = json!({"traces/traces": by("helm"), "logs/logs": by(apply), "events/later": by(apply)}).to_string();
+    let mut helm = by("helm");
+    helm["secrets"] = json!({"shop/backend": "812"});
+    let hands = json!({"traces/traces": helm, "logs/logs": by(apply), "events/later": by(apply)}).to_string();
     cluster.tell_data("two", &data(&both, &hands)).await;
     runs(&weir, "two").await;
     let page = configuration(&weir).await;
     let of = |page: &Value| [0_usize, 1].map(|number| page["pipelines"][number]["changed_by"].clone());
     assert_eq!(of(&page), [shown("helm"), shown(apply)]);
+    let secrets = |page: &Value| [0_usize, 1].map(|number| page["pipelines"][number]["secrets"].clone());
+    assert_eq!(secrets(&page), [json!({"shop/backend": "812"}), json!({})]);
     let newest = &page["history"][0];
     assert_eq!((newest["number"].as_u64(), &newest["added"]), (Some(2), &json!(["logs/logs"])), "{page}");
     assert_eq!(newest["changed_by"], json!({"logs/logs": shown(apply)}), "of what is new");
@@ -93,5 +97,7 @@ async fn who_changed_a_pipeline_is_told_and_nothing_is_taken_up_for_that_alone()
     weir.kill().await;
     drop(cluster);
     let weir = start(node(&unreachable(&nobody).await, "a", &arguments)).await;
-    assert_eq!(of(&configuration(&weir).await), [shown("helm"), shown(apply)]);
+    let page = configuration(&weir).await;
+    assert_eq!(of(&page), [shown("helm"), shown(apply)]);
+    assert_eq!(secrets(&page)[0], json!({"shop/backend": "812"}));
 }
