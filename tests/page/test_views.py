@@ -363,6 +363,14 @@ def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pic
     page.picture(pictures / "idle.png")
 
 
+def test_losses_tell_of_requests_that_were_refused(page: Page, idle: Scene) -> None:
+    refused = requests.post(f"http://{idle.weir.http}/v1/traces", data="{", headers={"Content-Type": "application/json"}, timeout=10)
+    assert refused.status_code == 400
+    page.open(idle.weir.admin, "losses")
+    page.wait_text("#losses-refused", "malformed 1")
+    assert "Nothing was lost" in page.text("#losses"), "that is told of what was taken"
+
+
 def test_what_was_lost_before_the_books_is_said(page: Page, lab: Lab, binary: Path, tmp_path: Path, pictures: Path) -> None:
     pods, sink = tmp_path / "pods", Sick(lab, binary)
     write_log_files(pods, 1, 1)

@@ -113,6 +113,7 @@ export const losses = {
         beforeTable.root,
       ),
       element("p", { class: "words", id: "losses-unclaimed" }),
+      element("p", { class: "words", id: "losses-refused" }),
       element("h2", {}, "Samples of what was lost"),
       element(
         "p",
@@ -141,6 +142,10 @@ export const losses = {
     $("losses-before").hidden = !before.length;
     $("losses-unclaimed").textContent = unclaimedWords();
     $("losses-unclaimed").hidden = !$("losses-unclaimed").textContent;
+    const refused = reasons(state.now.refused_requests).replaceAll("_", " ");
+    $("losses-refused").textContent = `Requests of clients that were refused: ${refused}. They were told why; what they ` +
+      "gave up then, only they know.";
+    $("losses-refused").hidden = !refused;
     removedTable.set(state.now.pipelines.filter((line) => line.rules.length || sum(line.books.filtered)));
     $("losses-elsewhere").hidden = samples !== null;
     samplesTable.root.hidden = samples === null;

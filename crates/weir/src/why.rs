@@ -112,7 +112,13 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     let (page, health) = (admin.get("/api/now")?, admin.get("/health/pipelines")?);
     let (configuration, past) = (admin.get(configuration::PATH)?, admin.get(LOSSES)?);
-    let wanted = wanted(args.pipeline.as_deref(), pipelines_of("/api/now", &page)?)?;
+    let name = args.pipeline.as_deref();
+    let orphans = page["orphans"].as_array().into_iter().flatten();
+    let orphans: Vec<_> = orphans.filter(|of| name.is_none_or(|name| of["pipeline"] == *name)).collect();
+    let wanted = match wanted(name, pipelines_of("/api/now", &page)?) {
+        Err(_) if !orphans.is_empty() => Vec::new(),
+        found => found?,
+    };
     let (mut out, lost_before) = (String::new(), before_books::words(&page, &past));
     for pipeline in wanted {
         let of = |list: &Value| {
@@ -123,12 +129,23 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
         let health = of(&health).unwrap_or_default();
         let _ = story(&mut out, pipeline, &rules["rules"], (&health, &past), lost_before.is_some());
     }
+    for orphan in orphans {
+        let _ = sums(&mut out, orphan, &past);
+        let _ = writeln!(out, "  {ORPHANED}\n");
+    }
     let unclaimed: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
-    if unclaimed > 0 && args.pipeline.is_none() {
+    if unclaimed > 0 && name.is_none() {
         let _ = writeln!(
             out,
             "{unclaimed} items were answered OK and dropped, because no pipeline takes them: look at the namespaces of \
              `input.otlp`, and at `weir tap '*' --edge unclaimed`"
+        );
+    }
+    let refused = reasons(&page["refused_requests"], |_| None);
+    if !refused.is_empty() && name.is_none() {
+        let _ = writeln!(
+            out,
+            "Requests of clients were refused: {refused}. They were told why; what they gave up then, only they know."
         );
     }
     if let Some(words) = lost_before {
@@ -165,15 +182,12 @@ fn unknown<'a>(name: Option<&str>, names: impl Iterator<Item = &'a str>) -> Stri
     }
 }
 
-/// Where the items of a pipeline went. `past`: how fast losses grow. `lost_before`: something was lost before it came into
-/// any books, perhaps its own.
-fn story(
-    out: &mut String,
-    pipeline: &Value,
-    rules: &Value,
-    (health, past): (&Value, &Value),
-    lost_before: bool,
-) -> std::fmt::Result {
+/// Of a pipeline that somebody has removed.
+const ORPHANED: &str = "It is not configured any more: what is pending is on the disk, is delivered once it is configured again, \
+                        and is given up when a process has run for 24 h without it.";
+
+/// What came in, and what became of it, in numbers that add up.
+fn sums(out: &mut String, pipeline: &Value, past: &Value) -> std::fmt::Result {
     let books = &pipeline["books"];
     let came = number(&books["accepted"]) + number(&books["recovered"]);
     writeln!(out, "{}: {came} items came in", pipeline["pipeline"].as_str().unwrap_or("-"))?;
@@ -188,7 +202,20 @@ fn story(
         line(way, sum(&books[way]), reasons(&books[way], rate))?;
     }
     line("pending", number(&books["pending"]), waiting(pipeline))?;
-    line("difference", books["difference"].as_i64().unwrap_or_default().unsigned_abs(), difference(books).to_owned())?;
+    line("difference", books["difference"].as_i64().unwrap_or_default().unsigned_abs(), difference(books).to_owned())
+}
+
+/// Where the items of a pipeline went. `past`: how fast losses grow. `lost_before`: something was lost before it came into
+/// any books, perhaps its own.
+fn story(
+    out: &mut String,
+    pipeline: &Value,
+    rules: &Value,
+    (health, past): (&Value, &Value),
+    lost_before: bool,
+) -> std::fmt::Result {
+    sums(out, pipeline, past)?;
+    let books = &pipeline["books"];
     for rule in pipeline["rules"].as_array().into_iter().flatten() {
         what_a_rule_did(out, rule, rules)?;
     }
@@ -242,7 +269,8 @@ fn what_a_rule_did(out: &mut String, rule: &Value, texts: &Value) -> std::fmt::R
 
 fn waiting(pipeline: &Value) -> String {
     let books = &pipeline["books"];
-    if number(&books["pending"]) == 0 {
+    // Of one that is not configured any more, nothing else is known.
+    if number(&books["pending"]) == 0 || pipeline["pending_bytes"].is_null() {
         return String::new();
     }
     let oldest = pipeline["oldest_seconds"].as_f64().map_or(0, whole_seconds);

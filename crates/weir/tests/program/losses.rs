@@ -4,11 +4,12 @@
 use rustix::process::Signal;
 use serde_json::Value;
 use weir_testkit::grpc::{Grpc, OK};
+use weir_testkit::http::{self, JSON};
 use weir_testkit::metrics::{Scrape, whole};
 use weir_testkit::sink::{DOWN, closed_port, sink};
-use weir_testkit::{eventually, payload};
+use weir_testkit::{eventually, in_time, payload};
 
-use crate::process::{Weir, manifest};
+use crate::process::{Weir, command, manifest};
 
 const ITEMS: u64 = 100;
 
@@ -36,6 +37,13 @@ fn said(weir: &Weir, reason: &str) -> Vec<Value> {
 
 fn items(lines: &[Value]) -> u64 {
     lines.iter().map(|line| line["items"].as_u64().unwrap()).sum()
+}
+
+/// What `weir why` tells.
+async fn why(weir: &Weir, arguments: &[&str]) -> String {
+    let url = format!("http://{}", weir.logged("ready").unwrap()["admin"].as_str().unwrap());
+    let output = command(&[&["why", "--url", &url][..], arguments].concat()).output();
+    String::from_utf8(in_time("weir why", output).await.unwrap().stdout).unwrap()
 }
 
 #[tokio::test]
@@ -96,10 +104,29 @@ async fn the_books_of_a_pipeline_that_is_gone_are_shown() {
     assert_eq!((books.accepted, books.dropped, books.pending), (3 * ITEMS, 3 * ITEMS, 0));
     assert_eq!(dropped(&scrape, "shutdown"), 3 * ITEMS);
     assert_eq!(items(&said(&weir, "shutdown")), 3 * ITEMS, "said when it leaves");
+    for arguments in [&[][..], &["traces/sick"]] {
+        let told = why(&weir, arguments).await;
+        for part in ["traces/sick: 300 items came in\n", "  shutdown 300\n", "It is not configured any more"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert_eq!(told.contains("traces/well"), arguments.is_empty(), "{told}");
+    }
     weir.edit(&manifests);
     eventually("it returns, with its books", async || {
         client.export(&payload::encoded(1000, 1, 10)).await;
         Scrape::of(weir.metrics).await.books("sick").accepted > 3 * ITEMS
     })
     .await;
+}
+
+/// They are in no books.
+#[tokio::test]
+async fn requests_that_were_refused_are_told() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    assert!(!why(&weir, &[]).await.contains("were refused"));
+    assert_eq!(http::post_to(weir.http, "/v1/traces", JSON, b"{").await.status, 400);
+    let told = "Requests of clients were refused: malformed 1. ";
+    eventually("it is told", async || why(&weir, &[]).await.contains(told)).await;
+    assert!(!why(&weir, &["traces/shop"]).await.contains("were refused"), "they are of no pipeline");
 }
