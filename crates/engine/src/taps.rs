@@ -35,7 +35,7 @@ pub use caught::{Caught, RemovedBy};
 pub(crate) use followed::Followed;
 use inbox::Passed;
 pub(crate) use mark::Mark;
-pub use mark::Way;
+pub use mark::{Way, WayAndTime};
 use outside::Outside;
 pub use recent::RecentItems;
 pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
@@ -157,7 +157,7 @@ pub struct Reading {
     /// Items, the oldest first: as many as are read at once.
     pub items: Vec<Arc<Caught>>,
     /// What has become of all that it keeps, by their numbers, and when: see [`Caught::way_and_time`].
-    pub ways: Vec<(u64, Option<(Way, Option<u64>)>)>,
+    pub ways: Vec<(u64, Option<WayAndTime>)>,
 }
 
 /// The taps of an engine. Cheap to clone.

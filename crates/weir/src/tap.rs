@@ -311,8 +311,8 @@ impl Line {
         });
         let (at, pipeline, way) = (moment(&item["at"]), words(&item["pipeline"]), words(&item["way"]));
         let is_recovered = item[IS_RECOVERED] == true;
-        let is_later = !AT_ONCE.contains(&way.as_str()) && !(is_recovered && way == "stored");
-        let way_at = moment(&item["way_at"]).filter(|_| is_later);
+        let is_seen_at_once = AT_ONCE.contains(&way.as_str()) || (is_recovered && way == "stored");
+        let way_at = moment(&item["way_at"]).filter(|_| !is_seen_at_once);
         Self { at, pipeline, way, way_at, by, is_recovered, what: summary(&item["item"]) }
     }
 

@@ -8,7 +8,7 @@ use weir_otlp::Part;
 use weir_plan::{PipelineId, Signal};
 
 use super::followed;
-use super::mark::{Mark, Way};
+use super::mark::{Mark, Way, WayAndTime};
 use crate::budget::{Budget, Purse};
 
 /// Items of one tap at once.
@@ -48,7 +48,7 @@ impl Caught {
     }
 
     /// The same, and when it became so, in milliseconds since the Unix epoch, if that is known.
-    pub fn way_and_time(&self) -> Option<(Way, Option<u64>)> {
+    pub fn way_and_time(&self) -> Option<WayAndTime> {
         self.removed_by.is_none().then(|| self.mark.read())
     }
 }
@@ -95,7 +95,7 @@ impl Newest {
         self.items.iter().filter(|item| item.number > number).take_while(fits).cloned().collect()
     }
 
-    pub(super) fn ways(&self) -> Vec<(u64, Option<(Way, Option<u64>)>)> {
+    pub(super) fn ways(&self) -> Vec<(u64, Option<WayAndTime>)> {
         self.items.iter().map(|item| (item.number, item.way_and_time())).collect()
     }
 

@@ -41,6 +41,9 @@ impl Way {
     }
 }
 
+/// A way, and when that was told, in milliseconds since the Unix epoch; `None` if nothing was told.
+pub type WayAndTime = (Way, Option<u64>);
+
 const ALL: [Way; 10] = [
     Way::Refused,
     Way::Pending,
@@ -78,8 +81,7 @@ impl Mark {
         self.read().0
     }
 
-    /// The way, and when it was told, in milliseconds since the Unix epoch; `None` if it was told nothing.
-    pub(super) fn read(&self) -> (Way, Option<u64>) {
+    pub(super) fn read(&self) -> WayAndTime {
         let packed = self.0.load(Ordering::Relaxed);
         let way = ALL[usize::from(packed.to_le_bytes()[0]).min(ALL.len() - 1)];
         (way, Some(packed >> WAY_BITS).filter(|unix_ms| *unix_ms > 0))

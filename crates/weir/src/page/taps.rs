@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::Text;
 use weir_engine::admin::{AUDIT, Asked, Page, Shown};
-use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, Wish};
+use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, WayAndTime, Wish};
 use weir_legible::rfc3339_millis;
 use weir_plan::{Pipeline, Signal};
 
@@ -313,7 +313,7 @@ impl Items {
 }
 
 /// What has become of an item, and when that became so, if it is known: of what was removed, that is when it passed.
-fn way_of(told: Option<(Way, Option<u64>)>) -> (&'static str, Option<String>) {
+fn way_of(told: Option<WayAndTime>) -> (&'static str, Option<String>) {
     let Some((way, unix_ms)) = told else { return ("removed", None) };
     let name = match way {
         Way::Refused => "refused",
