@@ -10,7 +10,9 @@
 //! Invariants:
 //! - **OBSERVE-1** A trouble that lasts is told within six looks, and its end within nine: 30 s and 45 s. Looks count from
 //!   the first item that is in trouble, and data comes between all of them.
-//! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that.
+//! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that. One that comes
+//!   back within sixty looks stays for twice the looks that it was away, and for sixty at most after the last at which it
+//!   was true.
 //! - **OBSERVE-3** A trouble has a share and an amount: single items are none, however few or many there are.
 //! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do.
 //! - **OBSERVE-5** What is remembered of a pipeline has a fixed size.

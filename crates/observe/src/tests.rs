@@ -12,6 +12,8 @@ const EVERY: Duration = Duration::from_secs(5);
 const TOLD: usize = 6;
 /// And its end.
 const OVER: usize = 9;
+/// And that of one that came back soon after an end.
+const OVER_FOR_GOOD: usize = 63;
 /// The first second of all cases.
 const UNIX: u64 = 1_790_000_000;
 
@@ -492,11 +494,11 @@ proptest! {
                             && amounts.turned_away == look.clients.turned_away - began.clients.turned_away
                             && kept.items == look.waiting.items
                     };
-                    prop_assert!(seen.iter().rev().take(6).any(|(_, look)| is_of(look)), "{amounts:?} {began:?}");
+                    prop_assert!(seen.iter().rev().take(OVER_FOR_GOOD).any(|(_, look)| is_of(look)), "{amounts:?} {began:?}");
                 }
             }
         }
-        prop_assert_eq!(case.again(Delivers(1000), OVER), State::Healthy);
+        prop_assert_eq!(case.again(Delivers(1000), OVER_FOR_GOOD), State::Healthy);
     }
 
     /// OBSERVE-1: a real share of a real amount is told, whatever was before and however much it is.
