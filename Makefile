@@ -7,6 +7,8 @@ WEIR := target/release/weir
 # What makes that program.
 BUILD ?= $(CARGO) build --release --package weir
 FUZZ_SECONDS ?= 10
+# The fuzz targets are a workspace of their own. Nothing is linked, so libFuzzer need not be there, nor be built.
+CHECK_FUZZ := CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a $(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target
 
 .PHONY: help
 help: ## List the targets
@@ -24,6 +26,7 @@ build: tools ## Build the release binary
 test: tools ## Formatting, lints, dependency rules, tests, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CHECK_FUZZ) -- --deny warnings
 	scripts/deny.sh
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --quiet
 	scripts/tests.sh
@@ -35,6 +38,7 @@ programs: rust-programs go-programs ## With --jobs=2: everything that has to be 
 .PHONY: rust-programs
 rust-programs: tools
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CHECK_FUZZ) -- --deny warnings
 	$(CARGO) test --workspace --no-run
 	$(BUILD)
 
