@@ -25,6 +25,7 @@ build: tools ## Build the release binary
 .PHONY: test
 test: tools ## Formatting, lints, dependency rules, tests, documentation
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 	$(CHECK_FUZZ) -- --deny warnings
 	scripts/deny.sh

@@ -70,7 +70,13 @@ fn check_body(settings: &FluentBit, request: &[u8], records: u64) {
 
 fn settings(choice: u8) -> FluentBit {
     let is_set = |bit: u8| choice & (1 << bit) != 0;
-    let formats = [FluentBitFormat::Json, FluentBitFormat::JsonLines, FluentBitFormat::JsonStream, FluentBitFormat::MsgPack, FluentBitFormat::Gelf];
+    let formats = [
+        FluentBitFormat::Json,
+        FluentBitFormat::JsonLines,
+        FluentBitFormat::JsonStream,
+        FluentBitFormat::MsgPack,
+        FluentBitFormat::Gelf,
+    ];
     FluentBit {
         to: Sink::Http,
         format: formats[usize::from(choice & 7) % formats.len()],

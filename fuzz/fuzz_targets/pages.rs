@@ -36,7 +36,8 @@ fuzz_target!(|input: (u8, u16, [u8; 3], &[u8])| {
         // It stands at the beginning, so that there is nothing to compare.
         let longer = [if turn % 2 == 0 { &[] } else { nothing }, page].concat();
         let other = take(&mut read, &longer, &rules, time);
-        let counts = |taken: &Option<(Taken, Vec<u8>)>| taken.as_ref().map(|(taken, _)| (taken.samples, taken.repeated));
+        let counts =
+            |taken: &Option<(Taken, Vec<u8>)>| taken.as_ref().map(|(taken, _)| (taken.samples, taken.repeated));
         assert_eq!(counts(&one), counts(&other));
         let points = |taken: Option<(Taken, Vec<u8>)>| taken.map(|(_, metrics)| metrics);
         assert_eq!(points(one), points(other), "turn {turn}");

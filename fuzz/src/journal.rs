@@ -44,7 +44,11 @@ fn drain(journal: &Journal, queue: QueueId) {
         seen += taken.damaged.entries + taken.entries.len() as u64;
         for (entry, range) in &taken.entries {
             assert_eq!(journal.read(entry).expect("it was read before"), taken.buffer[range.clone()]);
-            assert!(journal.complete_items(queue, entry, 0) && journal.release(queue, entry) && journal.complete(queue, entry));
+            assert!(
+                journal.complete_items(queue, entry, 0)
+                    && journal.release(queue, entry)
+                    && journal.complete(queue, entry)
+            );
         }
         if taken.entries.is_empty() {
             break;
