@@ -8,11 +8,11 @@
 //! conditions of Kubernetes have names of their own).
 //!
 //! Invariants:
-//! - **OBSERVE-1** A trouble that lasts is told within six looks, and its end within nine: 30 s and 45 s. Looks count from
-//!   the first item that is in trouble, and data comes between all of them.
-//! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that. One that comes
-//!   back within sixty looks stays for twice the looks that it was away, and for sixty at most after the last at which it
-//!   was true.
+//! - **OBSERVE-1** A trouble that lasts is told within six looks, and its end within nine, but for OBSERVE-2: 30 s and 45 s.
+//!   Looks count from the first item that is in trouble, and data comes between all of them.
+//! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that. One whose
+//!   end was told, and that is true again within sixty looks, was not over: it is told from then on until it has stayed away
+//!   for twice as long as it had, or for sixty looks. Not so where nothing is delivered.
 //! - **OBSERVE-3** A trouble has a share and an amount: single items are none, however few or many there are.
 //! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do.
 //! - **OBSERVE-5** What is remembered of a pipeline has a fixed size.

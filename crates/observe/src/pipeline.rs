@@ -47,7 +47,7 @@ impl Rhythm {
         3 * self.every
     }
 
-    /// How long a trouble is told after it was true last, unless it comes back again and again.
+    /// How long a trouble is told after it was true last, unless it has come back soon after an end.
     pub fn hold(self) -> Duration {
         5 * self.every
     }
@@ -115,17 +115,14 @@ struct Seen {
 }
 
 impl Seen {
-    /// True at `now`, and maybe `before`; `was_well`: no trouble was told at the last look.
+    /// True at `now`, and maybe `before`; `is_back`: its end was told since.
     ///
     /// What comes back soon after its end was not over. It is told then until it has stayed away for twice as long: of data
-    /// that comes every minute, a share that is lost is told all the time, and not anew each minute. Not so where nothing
-    /// is delivered: that ends when something is.
-    fn at(now: Duration, before: Option<Self>, was_well: bool, state: State, rhythm: Rhythm) -> Self {
+    /// that comes every minute, a share that is lost is told all the time, and not anew each minute.
+    fn at(now: Duration, before: Option<Self>, is_back: bool, rhythm: Rhythm) -> Self {
         let hold = match before {
             Some(before) if before.is_told(now) => before.hold,
-            Some(before) if was_well && now - before.last < rhythm.long() && !state.delivers_nothing() => {
-                rhythm.long().min(2 * (now - before.last))
-            }
+            Some(before) if is_back && now - before.last < rhythm.long() => rhythm.long().min(2 * (now - before.last)),
             _ => rhythm.hold(),
         };
         Self { last: now, hold }
@@ -193,10 +190,8 @@ impl Pipeline {
         let now = Point::of(at, look);
         self.follow(&now);
         let is_true = self.troubles(&now, look);
-        let was_well = self.verdict.trouble.is_none();
         for (index, _) in is_true.iter().enumerate().filter(|(_, is_true)| **is_true) {
-            let before = self.seen[index];
-            self.seen[index] = Some(Seen::at(at.since_start, before, was_well, State::TROUBLES[index], self.rhythm));
+            self.seen[index] = Some(self.seen_at(at.since_start, index));
         }
         let is_told = |seen: &Option<Seen>| seen.is_some_and(|seen| seen.is_told(at.since_start));
         // Where nothing is delivered, whatever is wrong now is to be said, though worse was wrong before.
@@ -206,12 +201,25 @@ impl Pipeline {
         self.conclude(self.seen.iter().rposition(is_told).map(with_truth), &now, look);
     }
 
+    /// A trouble that is true `now`.
+    fn seen_at(&self, now: Duration, index: usize) -> Seen {
+        let (state, before) = (State::TROUBLES[index], self.seen[index]);
+        // It is not back where something worse was told in between, nor that nothing is delivered where something was.
+        let is_milder = self.verdict.state() < state;
+        let is_another = |before: Seen| state.delivers_nothing() && self.delivered.at.since_start > before.last;
+        let is_back = is_milder && !before.is_some_and(is_another);
+        Seen::at(now, before, is_back, self.rhythm)
+    }
+
     /// Notes what happened since the last look.
     fn follow(&mut self, now: &Point) {
         let before = self.recent.back().copied().unwrap_or_default();
         let step = now.amounts_since(&before);
         if step.delivered > 0 {
             (self.delivered, self.has_delivered) = (*now, true);
+            for (seen, _) in self.seen.iter_mut().zip(State::TROUBLES).filter(|(_, state)| state.delivers_nothing()) {
+                seen.iter_mut().for_each(|seen| seen.hold = self.rhythm.hold());
+            }
             if self.verdict.state().delivers_nothing() {
                 // What was lost until now was told.
                 self.recent.clear();
@@ -296,14 +304,18 @@ impl Pipeline {
         is_much || is_long
     }
 
-    /// Tells the worst trouble, and whether it is true at this look. What was said stays while it is not.
+    /// Tells the worst trouble, and whether it is true at this look. While it is not, what was said of it stays.
     fn conclude(&mut self, worst: Option<(State, bool)>, now: &Point, look: &Look) {
         self.verdict.delivers = self.has_delivered && now.after(&self.delivered) < self.rhythm.recent();
         let Some((state, is_true)) = worst else {
             (self.began, self.words, self.verdict.trouble) = (None, None, None);
             return;
         };
-        if !is_true && self.verdict.state() == state {
+        if let (Some(trouble), Some(began)) = (self.verdict.trouble.as_mut(), &self.began)
+            && !is_true
+            && trouble.state == state
+        {
+            trouble.kept = kept(now, began, look);
             return;
         }
         let first = self.recent.front().copied().unwrap_or(*now);

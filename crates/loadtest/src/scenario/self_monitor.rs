@@ -1,8 +1,10 @@
 //! `weir loadtest -t self-monitor`: whether troubles are told, how soon, and nothing that is none.
 //!
 //! As in the published test, there are three pipelines of each signal, and a synthetic load; beside what clients push, those of
-//! logs read what containers write, and those of metrics scrape. The three pipelines of a signal send to three backends. While all are well, nothing may be told; then one backend fails in the ways in which backends do, and
-//! its pipelines have to be told, and those alone. What is told is read from `/health/pipelines`, as the operator does.
+//! logs read what containers write, and those of metrics scrape. The three pipelines of a signal send to three backends.
+//! While all are well, nothing may be told; then they fail in the ways in which backends do, one after the other, and the
+//! pipelines of the one that fails have to be told, and those alone. What is told is read from `/health/pipelines`, as the
+//! operator does.
 
 mod collected;
 mod report;
@@ -33,8 +35,6 @@ use crate::signal::Signal;
 
 /// Pipelines of each signal, each with a backend that the others of its signal do not have.
 const BACKENDS: usize = 3;
-/// The backend that fails.
-const SICK: usize = 1;
 
 /// Items in a request: with the usual rate, each pipeline has twenty requests a second, of which a share can fail.
 const BATCH: &str = "50";
@@ -49,18 +49,25 @@ const GIVEN_UP: Duration = Duration::from_secs(120);
 /// After a trouble, everything is well for so long.
 const REST: Duration = Duration::from_secs(3);
 
-/// What a backend does wrong, and the state that follows.
+/// What a backend does wrong, and the state that follows. No backend has the same state twice: what comes back soon is told
+/// for longer.
 struct Trouble {
+    backend: usize,
     name: &'static str,
     faults: &'static str,
     state: &'static str,
 }
 
 const TROUBLES: [Trouble; 4] = [
-    Trouble { name: "400 to 30 % of requests", faults: r#"{"fault": ["400:30"]}"#, state: "some_dropped" },
-    Trouble { name: "partial success of half of them", faults: r#"{"partial": 50}"#, state: "some_dropped" },
-    Trouble { name: "400 to everything", faults: r#"{"fault": ["400:100"]}"#, state: "all_dropped" },
-    Trouble { name: "no connection", faults: r#"{"outage": ["0s..1000h"]}"#, state: "nothing_delivered" },
+    Trouble { backend: 1, name: "400 to 30 % of requests", faults: r#"{"fault": ["400:30"]}"#, state: "some_dropped" },
+    Trouble {
+        backend: 2,
+        name: "partial success of half of them",
+        faults: r#"{"partial": 50}"#,
+        state: "some_dropped",
+    },
+    Trouble { backend: 0, name: "400 to everything", faults: r#"{"fault": ["400:100"]}"#, state: "all_dropped" },
+    Trouble { backend: 1, name: "no connection", faults: r#"{"outage": ["0s..1000h"]}"#, state: "nothing_delivered" },
 ];
 
 /// The published self monitor scrapes that often.
@@ -101,6 +108,8 @@ struct Scene<'a> {
     /// They are killed at the end: how much they sent is not the point.
     generators: Vec<Process>,
     collected: Collected,
+    /// The backend that fails, or did last.
+    sick: usize,
     /// What was told of each pipeline last.
     last: BTreeMap<String, String>,
     false_alarms: Vec<String>,
@@ -142,6 +151,7 @@ impl<'a> Scene<'a> {
             backends,
             generators: generators.into_iter().collect::<anyhow::Result<_>>()?,
             collected,
+            sick: 0,
             last: BTreeMap::new(),
             false_alarms: Vec::new(),
             readings: Readings::default(),
@@ -197,11 +207,12 @@ impl<'a> Scene<'a> {
     }
 
     async fn suffers(&mut self, trouble: &Trouble) -> anyhow::Result<Told> {
-        self.backends[SICK].set_faults(trouble.faults).await?;
+        self.sick = trouble.backend;
+        self.backends[self.sick].set_faults(trouble.faults).await?;
         let began = Instant::now();
         let told_seconds = self.until(|state| state == trouble.state).await?;
         self.course.suffered = began.elapsed().as_secs_f64();
-        self.backends[SICK].set_faults(HEALTHY).await?;
+        self.backends[self.sick].set_faults(HEALTHY).await?;
         let over_seconds = self.until(|state| state == "healthy").await?;
         Ok(Told { name: trouble.name.to_owned(), state: trouble.state.to_owned(), told_seconds, over_seconds })
     }
@@ -212,8 +223,9 @@ impl<'a> Scene<'a> {
         let (mut ticks, mut seen) = (ticks(), BTreeMap::new());
         while began.elapsed() < GIVEN_UP && seen.len() < Signal::ALL.len() {
             ticks.tick().await;
-            self.look(is_of_sick).await?;
-            for (pipeline, state) in self.last.iter().filter(|(pipeline, _)| is_of_sick(pipeline)) {
+            let sick = self.sick;
+            self.look(|pipeline| is_of(sick, pipeline)).await?;
+            for (pipeline, state) in self.last.iter().filter(|(pipeline, _)| is_of(sick, pipeline)) {
                 if is_it(state) && !seen.contains_key(pipeline) {
                     seen.insert(pipeline.clone(), began.elapsed().as_secs_f64());
                 }
@@ -237,7 +249,7 @@ impl<'a> Scene<'a> {
             }
         }
         let ill = self.last.iter().filter(|(_, state)| *state != "healthy");
-        let (sick, others): (Vec<_>, Vec<_>) = ill.partition(|(pipeline, _)| is_of_sick(pipeline));
+        let (sick, others): (Vec<_>, Vec<_>) = ill.partition(|(pipeline, _)| is_of(self.sick, pipeline));
         self.course.note(sick.len(), others.len());
         Ok(())
     }
@@ -262,9 +274,9 @@ fn ticks() -> tokio::time::Interval {
     ticks
 }
 
-/// Whether a pipeline, as `traces/load-test-2`, sends to the backend that fails.
-fn is_of_sick(pipeline: &str) -> bool {
-    pipeline.ends_with(&format!("-{}", SICK + 1))
+/// Whether a pipeline, as `traces/load-test-2`, sends to a backend.
+fn is_of(backend: usize, pipeline: &str) -> bool {
+    pipeline.ends_with(&format!("-{}", backend + 1))
 }
 
 fn generator(settings: &Settings, directory: &Path, signal: Signal, port: u16) -> anyhow::Result<Process> {
@@ -293,6 +305,6 @@ mod tests {
 
     #[test]
     fn a_pipeline_belongs_to_the_backend_of_its_number() {
-        assert!(is_of_sick("traces/load-test-2") && !is_of_sick("traces/load-test-1"));
+        assert!(is_of(1, "traces/load-test-2") && !is_of(1, "traces/load-test-1"));
     }
 }
