@@ -131,22 +131,10 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     }
     for orphan in orphans {
         let _ = sums(&mut out, orphan, &past);
-        let _ = writeln!(out, "  {ORPHANED}\n");
+        let _ = writeln!(out, "  {}\n", orphaned(orphan, !page["journal"].is_null()));
     }
-    let unclaimed: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
-    if unclaimed > 0 && name.is_none() {
-        let _ = writeln!(
-            out,
-            "{unclaimed} items were answered OK and dropped, because no pipeline takes them: look at the namespaces of \
-             `input.otlp`, and at `weir tap '*' --edge unclaimed`"
-        );
-    }
-    let refused = reasons(&page["refused_requests"], |_| None);
-    if !refused.is_empty() && name.is_none() {
-        let _ = writeln!(
-            out,
-            "Requests of clients were refused: {refused}. They were told why; what they gave up then, only they know."
-        );
+    if name.is_none() {
+        let _ = of_no_pipeline(&mut out, &page);
     }
     if let Some(words) = lost_before {
         let _ = writeln!(out, "{words} `weir top --logs` and `weir targets` say of which containers and targets.");
@@ -155,6 +143,26 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     let shown: String = out.lines().map(|line| legible(line) + "\n").collect();
     printed(io::stdout().write_all(shown.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What no pipeline got.
+fn of_no_pipeline(out: &mut String, page: &Value) -> std::fmt::Result {
+    let unclaimed: u64 = page["unclaimed"].as_array().into_iter().flatten().map(number).sum();
+    if unclaimed > 0 {
+        writeln!(
+            out,
+            "{unclaimed} items were answered OK and dropped, because no pipeline takes them: look at the namespaces of \
+             `input.otlp`, and at `weir tap '*' --edge unclaimed`"
+        )?;
+    }
+    let refused = reasons(&page["refused_requests"], |_| None);
+    if !refused.is_empty() {
+        writeln!(
+            out,
+            "Requests of clients were refused: {refused}. They were told why; what they gave up then, only they know."
+        )?;
+    }
+    Ok(())
 }
 
 /// The pipelines that a page shows.
@@ -182,9 +190,20 @@ fn unknown<'a>(name: Option<&str>, names: impl Iterator<Item = &'a str>) -> Stri
     }
 }
 
-/// Of a pipeline that somebody has removed.
-const ORPHANED: &str = "It is not configured any more: what is pending is on the disk, is delivered once it is configured again, \
-                        and is given up when a process has run for 24 h without it.";
+/// Of a pipeline that somebody has removed. `has_disk`: there is a data directory.
+fn orphaned(pipeline: &Value, has_disk: bool) -> &'static str {
+    match (number(&pipeline["books"]["pending"]), has_disk) {
+        (0, _) => "It is not configured any more.",
+        (_, true) => {
+            "It is not configured any more: what is pending stays on the disk, is delivered once it is configured again, and \
+             is given up when a process has run for 24 h without it."
+        }
+        (_, false) => {
+            "It is not configured any more: what is pending is delivered until --drain-timeout is over, and what is left \
+             then is dropped."
+        }
+    }
+}
 
 /// What came in, and what became of it, in numbers that add up.
 fn sums(out: &mut String, pipeline: &Value, past: &Value) -> std::fmt::Result {
@@ -304,6 +323,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn of_a_pipeline_that_is_gone_only_what_is_pending_can_be_on_the_disk() {
+        let with = |pending: u64| json!({"books": {"pending": pending}});
+        assert!(orphaned(&with(7), true).contains(": what is pending stays on the disk, "));
+        assert!(orphaned(&with(7), false).contains(": what is pending is delivered until --drain-timeout is over, "));
+        for has_disk in [false, true] {
+            assert_eq!(orphaned(&with(0), has_disk), "It is not configured any more.");
+        }
+    }
 
     #[test]
     fn the_numbers_add_up_and_have_reasons() {

@@ -3,6 +3,7 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON};
 use weir_testkit::metrics::{Scrape, whole};
@@ -106,7 +107,7 @@ async fn the_books_of_a_pipeline_that_is_gone_are_shown() {
     assert_eq!(items(&said(&weir, "shutdown")), 3 * ITEMS, "said when it leaves");
     for arguments in [&[][..], &["traces/sick"]] {
         let told = why(&weir, arguments).await;
-        for part in ["traces/sick: 300 items came in\n", "  shutdown 300\n", "It is not configured any more"] {
+        for part in ["traces/sick: 300 items came in\n", "  shutdown 300\n", "\n  It is not configured any more.\n"] {
             assert!(told.contains(part), "{part}: {told}");
         }
         assert_eq!(told.contains("traces/well"), arguments.is_empty(), "{told}");
@@ -117,6 +118,21 @@ async fn the_books_of_a_pipeline_that_is_gone_are_shown() {
         Scrape::of(weir.metrics).await.books("sick").accepted > 3 * ITEMS
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_is_on_the_disk_for_a_pipeline_that_is_gone_is_told() {
+    let (dir, sick, well) = (DataDir::new(), sink(DOWN).await, sink("{}").await);
+    let manifests = manifest("sick", sick.grpc) + &manifest("well", well.grpc);
+    let options = ["--data-dir", dir.arg(), "--spill-after", "10ms", "--drain-timeout", "100ms"];
+    let weir = Weir::start(&manifests, &options).await;
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, ITEMS, 10)).await.code, OK);
+    weir.edit(&manifest("well", well.grpc));
+    eventually("it is removed", async || weir.logged("pipeline removed").is_some()).await;
+    let books = Scrape::of(weir.metrics).await.books("sick");
+    assert_eq!((books.accepted, books.dropped, books.pending), (ITEMS, 0, ITEMS));
+    let told = why(&weir, &["traces/sick"]).await;
+    assert!(told.contains("\n  It is not configured any more: what is pending stays on the disk, "), "{told}");
 }
 
 /// They are in no books.
