@@ -43,7 +43,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from beside import PATIENCE_S, ask, cpu_seconds, end_with_sigterm, free_ports, started, until
+from bench import PATIENCE_S, ask, cpu_seconds, end_with_sigterm, free_ports, pipeline, started, until
 
 PROGRAM = "target/release/weir"
 # Where `weir sink` listens unless it is told otherwise: what examples name.
@@ -56,15 +56,6 @@ TAP_S = 900
 # What a window takes beside its seconds and the warm-up, about.
 AROUND_S = 2
 LOG_TAIL = 2_000
-
-PIPELINE = """---
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: {kind}
-metadata: {{name: {name}}}
-spec:
-{inputs}  output: {{otlp: {{compression: none, endpoint: {{value: '{sink}'}}}}}}
-"""
-OF_LOGS = "  input: {{runtime: {{enabled: false}}, otlp: {{{selector}}}}}\n"
 
 
 @dataclass(frozen=True)
@@ -97,9 +88,8 @@ class Window:
         )
 
 
-def pipeline(kind, name, selector=""):
-    inputs = OF_LOGS.format(selector=selector) if kind == "LogPipeline" else ""
-    return PIPELINE.format(kind=kind, name=name, inputs=inputs, sink=SINK)
+def log_pipeline(name, **otlp):
+    return pipeline("LogPipeline", name, SINK, "none", input={"runtime": {"enabled": False}, "otlp": otlp})
 
 
 def configuration(config, args):
@@ -107,12 +97,12 @@ def configuration(config, args):
     if config not in BUILT_IN:
         return Path(config).read_text(encoding="utf-8")
     if config == "all":
-        return pipeline("TracePipeline", "all") + pipeline("LogPipeline", "all")
+        return pipeline("TracePipeline", "all", SINK, "none") + log_pipeline("all")
     claimed = range(0, args.namespaces, 2 if config == "half" else 1)
 
     def part(number):
-        names = ", ".join(f"namespace-{one}" for one in claimed[number :: args.pipelines])
-        return pipeline("LogPipeline", f"part-{number}", f"namespaces: {{include: [{names}]}}")
+        names = [f"namespace-{one}" for one in claimed[number :: args.pipelines]]
+        return log_pipeline(f"part-{number}", namespaces={"include": names})
 
     return "".join(part(number) for number in range(args.pipelines))
 

@@ -29,19 +29,9 @@ import time
 import uuid
 from pathlib import Path
 
-from beside import ask, cpu_seconds, end_with_sigterm, free_ports, started, until
+from bench import ask, cpu_seconds, end_with_sigterm, free_ports, pipeline, started, until
 
-PIPELINE = """---
-apiVersion: telemetry.kyma-project.io/v1beta1
-kind: {kind}
-metadata: {{name: p{number}}}
-spec:
-{inputs}  output: {{otlp: {{endpoint: {{value: 'http://127.0.0.1:{sink}'}}}}}}
-  filter:
-  - conditions: ['{condition}']
-"""
 FIELDS = {"TracePipeline": "span.name", "LogPipeline": "log.body"}
-INPUTS = "  input: {{runtime: {{enabled: {reads}}}}}\n"
 # Log files that grow, by so many lines a second.
 GROWING, LINES = 10, 10
 LINE = "2026-01-01T00:00:00.000000000Z stdout F an order of the shop was taken, and its cart is empty again\n"
@@ -53,13 +43,13 @@ def manifest(sink, pipelines, log_files):
     """The first pipeline takes spans; of the others, which take log records, one reads the log files."""
     kinds = ["TracePipeline"] + ["LogPipeline"] * (pipelines - 1)
 
-    def pipeline(number, kind):
-        reads = "true" if log_files and number == 1 else "false"
-        inputs = INPUTS.format(reads=reads) if kind == "LogPipeline" else ""
-        condition = f'IsMatch({FIELDS[kind]}, "^never")'
-        return PIPELINE.format(kind=kind, number=number, sink=sink, inputs=inputs, condition=condition)
+    def one(number, kind):
+        spec = {"filter": [{"conditions": [f'IsMatch({FIELDS[kind]}, "^never")']}]}
+        if kind == "LogPipeline":
+            spec["input"] = {"runtime": {"enabled": log_files > 0 and number == 1}}
+        return pipeline(kind, f"p{number}", f"http://127.0.0.1:{sink}", "gzip", **spec)
 
-    return "".join(pipeline(number, kind) for number, kind in enumerate(kinds))
+    return "".join(one(number, kind) for number, kind in enumerate(kinds))
 
 
 def write_log_files(directory, files):

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What scripts share that measure Weir beside something else in its place. Sourced, after `set -euo pipefail`.
+# What the bench scripts in Bash share that measure Weir beside something else in its place. Sourced, after
+# `set -euo pipefail`. Those in Python have bench.py for it.
 #
 # A script gets a directory of its own in $dir. What it starts and notes in `pids` ends with it.
 

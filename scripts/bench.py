@@ -1,4 +1,5 @@
-"""What scripts share that measure Weir as a process among others. Imported by those beside it."""
+"""What the bench scripts in Python share: processes that end with the script, their CPU time, what they answer, and
+pipelines for them. Those in Bash have beside.sh for it."""
 
 import contextlib
 import json
@@ -60,6 +61,18 @@ def until(condition, what, patience_s=PATIENCE_S):
         if time.monotonic() > deadline:
             sys.exit(f"not within {patience_s} s: {what}")
         time.sleep(0.1)
+
+
+def pipeline(kind, name, endpoint, compression, **spec):
+    """A pipeline that sends OTLP to this endpoint, with what else its `spec` has. JSON, and so YAML, too."""
+    output = {"otlp": {"compression": compression, "endpoint": {"value": endpoint}}}
+    document = {
+        "apiVersion": "telemetry.kyma-project.io/v1beta1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"output": output, **spec},
+    }
+    return f"---\n{json.dumps(document)}\n"
 
 
 def ask(port, path, document=None, method=None):
