@@ -78,10 +78,12 @@ class Window:
     rate: float
     unclaimed: float
     delivered: float
-    notes: list
+    troubles: list
+    # What the tap said at its end.
+    tap: str | None
 
     def describe(self):
-        notes = "".join(f"; {note}" for note in self.notes)
+        notes = "".join(f"; {note}" for note in [*self.troubles, self.tap] if note)
         return (
             f"{self.cpu_each:8.3f} CPU s / million, {self.cores:.3f} cores, {self.rate:,.0f} items/s, "
             f"{self.delivered:.0%} delivered, {self.unclaimed:.0%} unclaimed{notes}"
@@ -107,8 +109,8 @@ def configuration(config, args):
     return "".join(part(number) for number in range(args.pipelines))
 
 
-class Side:
-    """A gateway with a sink behind it."""
+class Gateway:
+    """The program of a subject while it runs, with a sink behind it."""
 
     def __init__(self, stack, subject, args, directory):
         self.args, self.directory = args, directory
@@ -192,8 +194,8 @@ class Side:
 class Tap:
     """An open tap, which is asked as one who looks at it does."""
 
-    def __init__(self, side, subject, args):
-        self.port, self.last, self.said = side.admin, 0, None
+    def __init__(self, gateway, subject, args):
+        self.port, self.last, self.said = gateway.admin, 0, None
         wish = {"pipeline": "logs/*" if args.namespaces else "traces/*", "edge": subject.tap, "seconds": TAP_S}
         if args.tap_text:
             wish["text"] = args.tap_text
@@ -210,32 +212,37 @@ class Tap:
         return f"tap {said['state']}: {said['seen']:,} items passed, {said['matched']:,} caught, {said['left_out']:,} left out"
 
 
-def notes_of(said):
-    """What makes a window less than it should be."""
-    troubles = {"refused_items": "refused", "unknown_items": "without an answer", "partial_rejected": "rejected"}
-    notes = [f"{said[key]:,} items {words}" for key, words in troubles.items() if said[key]]
-    return [*notes, said["bottleneck"]] if said["bottleneck"] else notes
+def troubles_of(said):
+    """What went wrong in a window."""
+    ends = {"refused_items": "refused", "unknown_items": "without an answer", "partial_rejected": "rejected"}
+    troubles = [f"{said[key]:,} items {words}" for key, words in ends.items() if said[key]]
+    return [*troubles, said["bottleneck"]] if said["bottleneck"] else troubles
 
 
 def window(subject, args):
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        side = Side(stack, subject, args, directory)
-        side.load(args.warmup)
-        side.settle()
-        unclaimed, received = side.unclaimed(), side.received()
-        tap = Tap(side, subject, args) if subject.tap else None
-        cpu = cpu_seconds(side.process.pid)
-        said = side.load(args.seconds, tap)
-        side.settle()
-        cpu = cpu_seconds(side.process.pid) - cpu
+        gateway = Gateway(stack, subject, args, directory)
+        gateway.load(args.warmup)
+        gateway.settle()
+        unclaimed, received = gateway.unclaimed(), gateway.received()
+        tap = Tap(gateway, subject, args) if subject.tap else None
+        cpu = cpu_seconds(gateway.process.pid)
+        said = gateway.load(args.seconds, tap)
+        gateway.settle()
+        cpu = cpu_seconds(gateway.process.pid) - cpu
         if cpu <= 0:
             sys.exit("/proc counts no CPU time in this window: make it longer with --seconds, or raise --rate")
-        items, notes = said["acked_items"], notes_of(said)
-        if tap:
-            notes.append(tap.close())
-        unclaimed, received = side.unclaimed() - unclaimed, side.received() - received
-        return Window(cpu / items * 1e6, cpu / args.seconds, items / args.seconds, unclaimed / items, received / items, notes)
+        items, tap_said = said["acked_items"], tap.close() if tap else None
+        return Window(
+            cpu_each=cpu / items * 1e6,
+            cores=cpu / args.seconds,
+            rate=items / args.seconds,
+            unclaimed=(gateway.unclaimed() - unclaimed) / items,
+            delivered=(gateway.received() - received) / items,
+            troubles=troubles_of(said),
+            tap=tap_said,
+        )
 
 
 def measure(subjects, args, rounds):
@@ -275,9 +282,9 @@ def summary(subjects, rounds):
             f"{median / statistics.median(first):14.3f} {statistics.median(ratios):10.3f} ({low_ratio:.3f} {high_ratio:.3f})"
         )
     for subject in subjects:
-        noted = sum(1 for taken in rounds if len(taken[subject.name].notes) > bool(subject.tap))
-        if noted:
-            print(f"{subject.name}: {noted} of {len(rounds)} windows had a trouble; their lines above say which")
+        troubled = sum(1 for taken in rounds if taken[subject.name].troubles)
+        if troubled:
+            print(f"{subject.name}: {troubled} of {len(rounds)} windows had a trouble; their lines above say which")
 
 
 def program(text):
@@ -286,8 +293,8 @@ def program(text):
     return os.path.abspath(text)
 
 
-def side_of(text):
-    """PROGRAM or PROGRAM:CONFIG."""
+def program_and_config(text):
+    """Of PROGRAM or PROGRAM:CONFIG."""
     if os.path.isfile(text) or ":" not in text:
         return program(text), "all"
     path, _, config = text.rpartition(":")
@@ -298,9 +305,9 @@ def side_of(text):
 
 def parser_of_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    side = {"type": side_of, "metavar": "PROGRAM[:CONFIG]"}
-    parser.add_argument("--a", default=PROGRAM, **side, help=f"what comes first; {PROGRAM} unless it is named")
-    parser.add_argument("--b", **side, help="what is beside it")
+    compared = {"type": program_and_config, "metavar": "PROGRAM[:CONFIG]"}
+    parser.add_argument("--a", default=PROGRAM, **compared, help=f"what comes first; {PROGRAM} unless it is named")
+    parser.add_argument("--b", **compared, help="what is beside it")
     edge = {"nargs": "?", "const": "in", "choices": EDGES, "metavar": "EDGE"}
     parser.add_argument("--tap", **edge, help="add another: the last one with a tap open at this edge (in)")
     parser.add_argument("--tap-text", metavar="TEXT", help="what the tap looks for; without, it shows ten items a second")
@@ -322,14 +329,13 @@ def parser_of_arguments():
 def arguments():
     parser = parser_of_arguments()
     args = parser.parse_args()
-    sides = [side for side in (args.a, args.b) if side]
-    subjects = [Subject(name, *side) for name, side in zip("AB", sides)]
+    subjects = [Subject(name, *given) for name, given in zip("AB", (args.a, args.b)) if given]
     if args.tap:
         last = subjects[-1]
         subjects.append(Subject(f"{last.name}+tap", last.program, last.config, args.tap))
     if len(subjects) < 2:
         parser.error("there is nothing to compare: name another one with --b, or open a tap with --tap")
-    for _, config in sides:
+    for config in (subject.config for subject in subjects):
         if config in ("each", "half") and not args.namespaces:
             parser.error(f"{config} selects namespaces: say how many with --namespaces")
         if config not in BUILT_IN and SINK not in Path(config).read_text(encoding="utf-8"):

@@ -110,7 +110,7 @@ def page(every_s, beside=PIPELINES):
         while time.monotonic() < end:
             began = time.monotonic()
             since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3))
-            due = [path for path, seconds in beside.items() if weir.looks % seconds == 0]
+            due = [path for path, looks in beside.items() if weir.looks % looks == 0]
             for path in ("/api/now", "/health/pipelines", f"/api/history?since={since}", *due):
                 weir.ask(path)
             weir.looks += 1
