@@ -33,14 +33,22 @@ pub struct Manager {
     pub operation: String,
     /// When, in RFC 3339.
     pub time: String,
-    /// Of each Secret that the pipeline refers to, as `NAMESPACE/NAME`, the `resourceVersion` in which it had the values that
-    /// nodes got, if that is known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub secrets: BTreeMap<String, String>,
 }
 
-/// Of pipelines of which it is known.
-pub(crate) type Managers = BTreeMap<PipelineId, Manager>;
+/// Where it comes from what nodes get of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Who changed it last, if that is known.
+    #[serde(flatten)]
+    pub manager: Option<Manager>,
+    /// Of each Secret that it refers to, as `NAMESPACE/NAME`, the `resourceVersion` in which it had the values that nodes got,
+    /// if that is known; `None` if the operator is of a version that does not say.
+    #[serde(default, rename = "secrets", skip_serializing_if = "Option::is_none")]
+    pub secret_versions: Option<BTreeMap<String, String>>,
+}
+
+/// Of the pipelines that nodes get.
+pub(crate) type Origins = BTreeMap<PipelineId, Origin>;
 
 impl Manager {
     /// Nothing if no entry has a part in what the pipeline is: statuses and labels are none.
@@ -52,7 +60,7 @@ impl Manager {
         let time = |entry: &ManagedFieldsEntry| entry.time.as_ref().map(|time| time.0);
         let newest = fields.into_iter().filter(counts).max_by_key(time)?;
         let time = time(&newest)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        Some(Self { manager: newest.manager?, operation: newest.operation?, time, secrets: BTreeMap::new() })
+        Some(Self { manager: newest.manager?, operation: newest.operation?, time })
     }
 
     /// The one small line that is kept of an object's `managedFields`, which may be larger than all the rest of it.
@@ -64,10 +72,14 @@ impl Manager {
     pub(crate) fn kept(object: &Value) -> Option<Self> {
         serde_json::from_str(object.get(KEPT)?.as_str()?).ok()
     }
+}
 
+impl Origin {
     fn is_short(&self) -> bool {
-        let mut words = [&self.manager, &self.operation, &self.time].into_iter().chain(self.secrets.values());
-        words.all(|word| word.len() <= MAX_WORD) && self.secrets.keys().all(|secret| secret.len() <= MAX_SECRET)
+        let mut words = self.manager.iter().flat_map(|by| [&by.manager, &by.operation, &by.time]);
+        let mut versions = self.secret_versions.iter().flatten();
+        words.all(|word| word.len() <= MAX_WORD)
+            && versions.all(|(secret, version)| secret.len() <= MAX_SECRET && version.len() <= MAX_WORD)
     }
 }
 
@@ -79,16 +91,16 @@ fn is_of_pipeline(fields: &Value) -> bool {
 }
 
 /// As the Secret has it; equal ones become equal bytes.
-pub(crate) fn packed(all: &Managers) -> Vec<u8> {
-    let texts: BTreeMap<_, _> = all.iter().map(|(id, by)| (id.to_string(), by)).collect();
+pub(crate) fn packed(all: &Origins) -> Vec<u8> {
+    let texts: BTreeMap<_, _> = all.iter().map(|(id, origin)| (id.to_string(), origin)).collect();
     pack(&serde_json::to_vec(&texts).unwrap_or_default())
 }
 
 /// Nothing if it cannot be read, or is longer than it may be.
-pub(crate) fn unpacked(packed: &[u8]) -> Option<Managers> {
-    let all: BTreeMap<String, Manager> = serde_json::from_slice(&unpack(packed, MAX_BYTES).ok()?).ok()?;
-    let short = all.into_iter().filter(|(_, by)| by.is_short());
-    Some(short.filter_map(|(id, by)| Some((id.parse().ok()?, by))).collect())
+pub(crate) fn unpacked(packed: &[u8]) -> Option<Origins> {
+    let all: BTreeMap<String, Origin> = serde_json::from_slice(&unpack(packed, MAX_BYTES).ok()?).ok()?;
+    let short = all.into_iter().filter(|(_, origin)| origin.is_short());
+    Some(short.filter_map(|(id, origin)| Some((id.parse().ok()?, origin))).collect())
 }
 
 #[cfg(test)]
@@ -137,18 +149,35 @@ mod tests {
             manager: manager.to_owned(),
             operation: "Apply".to_owned(),
             time: "2026-11-29T10:00:00Z".to_owned(),
-            secrets: BTreeMap::from([("shop/backend".to_owned(), "812".to_owned())]),
         };
+        let of = |manager: &str| Origin { manager: Some(by(manager)), secret_versions: None };
         let id = |name| PipelineId::new(Signal::Logs, name);
-        let all = Managers::from([(id("a"), by("helm")), (id("b"), by("argocd-controller"))]);
+        let secret_versions = Some(BTreeMap::from([("shop/backend".to_owned(), "812".to_owned())]));
+        let all = Origins::from([
+            (id("a"), of("helm")),
+            (id("b"), Origin { secret_versions: secret_versions.clone(), ..of("argocd-controller") }),
+            (id("c"), Origin { manager: None, secret_versions }),
+            (id("d"), Origin { manager: None, secret_versions: Some(BTreeMap::new()) }),
+        ]);
         assert_eq!(unpacked(&packed(&all)), Some(all.clone()));
         assert_eq!(Manager::kept(&json!({ KEPT: by("helm").line() })), Some(by("helm")));
         for wrong in [b"".to_vec(), b"hunter2".to_vec(), pack(b"[]"), pack(&vec![b' '; 2 << 20])] {
             assert_eq!(unpacked(&wrong), None);
         }
         let later = pack(br#"{"events/a": {"manager": "m", "operation": "Apply", "time": "t"}}"#);
-        assert_eq!(unpacked(&later), Some(Managers::new()), "a later version may know more signals");
-        let long = Managers::from([(id("a"), by(&"m".repeat(200))), (id("b"), by("helm"))]);
+        assert_eq!(unpacked(&later), Some(Origins::new()), "a later version may know more signals");
+        let older = pack(br#"{"logs/a": {"manager": "helm", "operation": "Apply", "time": "2026-11-29T10:00:00Z"}}"#);
+        assert_eq!(
+            unpacked(&older),
+            Some(Origins::from([(id("a"), of("helm"))])),
+            "no versions are known, not even of none"
+        );
+        let version = |text: String| Some(BTreeMap::from([("shop/backend".to_owned(), text)]));
+        let long = Origins::from([
+            (id("a"), of(&"m".repeat(200))),
+            (id("b"), of("helm")),
+            (id("c"), Origin { manager: None, secret_versions: version("8".repeat(200)) }),
+        ]);
         assert_eq!(unpacked(&packed(&long)).unwrap().into_keys().collect::<Vec<_>>(), [id("b")]);
     }
 }

@@ -33,7 +33,7 @@ use weir_plan::{ClusterFacts, ClusterState};
 pub use configuration::{Configuration, Settings};
 pub use wants::Wants;
 
-pub use crate::changed_by::Manager;
+pub use crate::changed_by::{Manager, Origin};
 pub use crate::operator::names::CONFIGURATION;
 
 use crate::lease::Leadership;

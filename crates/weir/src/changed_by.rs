@@ -14,8 +14,8 @@ use weir_resources::Loaded;
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChangedBy {
-    /// Who wrote its object on a cluster.
-    Manager(node::Manager),
+    /// What the operator says of its object on a cluster.
+    Told(node::Origin),
     /// The file that it is in, as the command line has it.
     File {
         path: String,
@@ -28,20 +28,21 @@ pub(crate) enum ChangedBy {
 pub(crate) type ByPipeline = HashMap<PipelineId, Arc<ChangedBy>>;
 
 impl ChangedBy {
-    /// As pages have it.
-    pub(crate) fn value(&self) -> Value {
+    /// As pages have it; `None` if it is not known.
+    pub(crate) fn value(&self) -> Option<Value> {
         match self {
-            Self::Manager(node::Manager { manager, operation, time, secrets: _ }) => {
-                json!({"manager": manager, "operation": operation, "at": time})
+            Self::Told(node::Origin { manager, .. }) => {
+                let node::Manager { manager, operation, time } = manager.as_ref()?;
+                Some(json!({"manager": manager, "operation": operation, "at": time}))
             }
-            Self::File { path, unix_seconds } => json!({"file": path, "at": unix_seconds.map(rfc3339_seconds)}),
+            Self::File { path, unix_seconds } => Some(json!({"file": path, "at": unix_seconds.map(rfc3339_seconds)})),
         }
     }
 
     /// The versions of the Secrets that its values are from, if the operator says so.
-    pub(crate) fn secrets(&self) -> Option<&BTreeMap<String, String>> {
+    pub(crate) fn secret_versions(&self) -> Option<&BTreeMap<String, String>> {
         match self {
-            Self::Manager(by) => Some(&by.secrets),
+            Self::Told(origin) => origin.secret_versions.as_ref(),
             Self::File { .. } => None,
         }
     }
@@ -56,8 +57,8 @@ impl ChangedBy {
 
 /// What the operator says.
 pub(crate) fn told(configuration: &node::Configuration) -> ByPipeline {
-    let manager = |by: &node::Manager| Arc::new(ChangedBy::Manager(by.clone()));
-    configuration.changed_by.iter().map(|(id, by)| (id.clone(), manager(by))).collect()
+    let told = |origin: &node::Origin| Arc::new(ChangedBy::Told(origin.clone()));
+    configuration.changed_by.iter().map(|(id, origin)| (id.clone(), told(origin))).collect()
 }
 
 /// What the files say that were read a moment ago. Blocks.

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde::{Deserialize, Serialize};
 use weir_plan::PipelineId;
 
-use crate::changed_by::{self, Manager, Managers};
+use crate::changed_by::{self, Origin, Origins};
 use crate::operator::configuration::{KEY, SETTINGS};
 use crate::operator::names::REVISION;
 use crate::packed::unpack;
@@ -29,8 +29,8 @@ pub struct Configuration {
     pub text: String,
     /// What is no document.
     pub settings: Settings,
-    /// Who changed pipelines, as far as the operator says.
-    pub changed_by: BTreeMap<PipelineId, Manager>,
+    /// Who changed pipelines, and of which versions of Secrets their values are, as far as the operator says.
+    pub changed_by: BTreeMap<PipelineId, Origin>,
     packed: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ impl Configuration {
         (revision, resource_version): (String, Option<String>),
         settings: Settings,
         packed: Vec<u8>,
-        changed_by: Option<Managers>,
+        changed_by: Option<Origins>,
     ) -> Result<Self, String> {
         let text = unpack(&packed, MAX_BYTES).map_err(|error| format!("the key {KEY} {error}"))?;
         let text = String::from_utf8(text).map_err(|error| format!("the key {KEY} is no text: {error}"))?;
@@ -138,12 +138,14 @@ mod tests {
     use weir_plan::Signal;
 
     use super::*;
+    use crate::changed_by::Manager;
     use crate::operator::configuration::{self, Part};
 
-    fn changed_by() -> Managers {
+    fn changed_by() -> Origins {
         let [manager, operation, time] = ["helm", "Update", "2026-11-29T10:00:00Z"].map(str::to_owned);
-        let secrets = BTreeMap::from([("shop/backend".to_owned(), "812".to_owned())]);
-        BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), Manager { manager, operation, time, secrets })])
+        let secret_versions = Some(BTreeMap::from([("shop/backend".to_owned(), "812".to_owned())]));
+        let origin = Origin { manager: Some(Manager { manager, operation, time }), secret_versions };
+        Origins::from([(PipelineId::new(Signal::Traces, "shop"), origin)])
     }
 
     fn secret() -> Secret {

@@ -14,7 +14,7 @@ use super::names;
 use super::object::{ObjectKey, kinds, name, text as at};
 use super::picture::SecretName;
 use super::references;
-use crate::changed_by::{self, Managers};
+use crate::changed_by::{self, Origins};
 use crate::packed::{pack, unpack};
 
 /// The key of the Secret that has the documents.
@@ -69,7 +69,7 @@ pub(crate) struct Configuration {
     /// How many documents it has.
     pub(crate) documents: usize,
     /// Who changed its pipelines. It is no part of the text: it makes no other configuration.
-    pub(crate) changed_by: Arc<Managers>,
+    pub(crate) changed_by: Arc<Origins>,
 }
 
 impl Configuration {
@@ -178,7 +178,7 @@ pub(crate) fn packed_of(secret: &Value) -> Option<Vec<u8>> {
 }
 
 /// Who changed pipelines, as a Secret says; nothing if it does not.
-pub(crate) fn changed_by_of(secret: &Value) -> Option<Managers> {
+pub(crate) fn changed_by_of(secret: &Value) -> Option<Origins> {
     changed_by::unpacked(&value_of(secret, changed_by::KEY)?)
 }
 

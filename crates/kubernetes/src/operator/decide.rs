@@ -22,7 +22,7 @@ use super::status::pipeline::{self, Standings};
 use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
 use super::workload;
-use crate::changed_by::{Manager, Managers};
+use crate::changed_by::{Manager, Origin, Origins};
 
 /// How long nodes keep what they have when a Secret has gone, and stay when no pipeline can run any more. Tools that rotate
 /// a Secret delete it and make it anew.
@@ -301,7 +301,7 @@ fn configure(telemetry: Option<&Value>, previous: &Previous<'_>, candidates: &mu
 /// Who changed the pipelines that nodes get, and which versions of Secrets their values are from. As long as these are the
 /// same, it stays as it was written: somebody else may own their fields by now, and a Secret may have another version, but
 /// nothing was changed that nodes get, and nothing is written.
-fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -> Arc<Managers> {
+fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -> Arc<Origins> {
     let written = picture.written.as_ref();
     let known = written.and_then(|written| Some((written.revision.as_str(), written.changed_by.as_ref()?)));
     if let Some((_, known)) = known.filter(|(of, _)| *of == revision) {
@@ -311,22 +311,25 @@ fn changed_by(picture: &Picture, revision: &str, candidates: &[Candidate<'_>]) -
         let part = candidate.part.as_ref()?;
         let before = known.and_then(|(_, known)| known.get(candidate.id));
         // What goes on as it was is not what somebody made of it since.
-        let by = if part.is_old { before.cloned() } else { Manager::kept(candidate.object) };
-        let secrets = versions(picture, &part.secrets, before);
-        Some((candidate.id.clone(), Manager { secrets, ..by? }))
+        let manager = match part.is_old {
+            true => before.and_then(|before| before.manager.clone()),
+            false => Manager::kept(candidate.object),
+        };
+        let secret_versions = Some(versions(picture, &part.secrets, before));
+        Some((candidate.id.clone(), Origin { manager, secret_versions }))
     };
     Arc::new(candidates.iter().filter_map(of).collect())
 }
 
 /// The versions in which Secrets have the values of these documents, as far as they are known.
-fn versions(picture: &Picture, secrets: &[Value], before: Option<&Manager>) -> BTreeMap<String, String> {
+fn versions(picture: &Picture, secrets: &[Value], before: Option<&Origin>) -> BTreeMap<String, String> {
     let version = |document: &Value| {
         let [namespace, name] = [text(document, "/metadata/namespace")?, name(document)].map(str::to_owned);
         let id = format!("{namespace}/{name}");
         let version = match picture.secrets.get(&SecretName { namespace, name }) {
             Some(SecretState::Present { values, version }) if has(values, document) => version.clone(),
             // What nodes have of it is from before.
-            _ => before.and_then(|before| before.secrets.get(&id).cloned()),
+            _ => before.and_then(|before| before.secret_versions.as_ref()?.get(&id).cloned()),
         };
         Some((id, version?))
     };

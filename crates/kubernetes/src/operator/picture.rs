@@ -13,7 +13,7 @@ use super::flow::{Flow, Probing};
 use super::layout::Workload;
 use super::object::ObjectKey;
 use super::object::kinds::{self, Kind};
-use crate::changed_by::Managers;
+use crate::changed_by::Origins;
 
 /// The picture.
 #[derive(Default)]
@@ -58,11 +58,11 @@ pub(crate) struct Written {
     /// Since this process knows that it is there.
     pub(crate) since: SystemTime,
     /// Who changed its pipelines, as nodes are told; nothing if they are not.
-    pub(crate) changed_by: Option<Arc<Managers>>,
+    pub(crate) changed_by: Option<Arc<Origins>>,
 }
 
 impl Written {
-    pub(crate) fn now(revision: String, changed_by: Option<Arc<Managers>>) -> Self {
+    pub(crate) fn now(revision: String, changed_by: Option<Arc<Origins>>) -> Self {
         Self { revision, since: SystemTime::now(), changed_by }
     }
 }

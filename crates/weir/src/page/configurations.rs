@@ -207,7 +207,8 @@ fn changers_of<'a>(
 fn event(of: &Event) -> Value {
     let Event { number, unix_ms, what, brought_by, version, added, changed, removed, changed_by, error, text } = of;
     let Version { revision, resource_version } = version;
-    let changed_by: Map<_, _> = changed_by.iter().map(|(name, changer)| (name.clone(), changer.value())).collect();
+    let changed_by: Map<_, _> =
+        changed_by.iter().filter_map(|(name, changer)| Some((name.clone(), changer.value()?))).collect();
     json!({
         "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": brought_by, "revision": revision,
         "resource_version": resource_version, "added": added.named, "changed": changed.named, "removed": removed.named,
@@ -232,11 +233,11 @@ fn pipeline(of: &Pipeline, changers: &ByPipeline) -> Value {
     };
     let identity = output.tls.as_ref().and_then(|tls| tls.identity.as_ref());
     let changer = changers.get(&of.id);
-    let secrets = changer.and_then(|changer| changer.secrets());
+    let secrets = changer.and_then(|changer| changer.secret_versions());
     let ends = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
         "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
-        "settings": settings(of), "changed_by": changer.map(|changer| changer.value()), "secrets": secrets,
+        "settings": settings(of), "changed_by": changer.and_then(|changer| changer.value()), "secrets": secrets,
         "certificate_ends_at": ends.map(rfc3339_seconds),
     })
 }

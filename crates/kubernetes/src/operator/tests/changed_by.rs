@@ -3,14 +3,19 @@
 use kube::api::DynamicObject;
 
 use super::*;
-use crate::changed_by::{KEPT, KEY, Manager, Managers, unpacked};
+use crate::changed_by::{KEPT, KEY, Manager, Origin, Origins, unpacked};
 use crate::operator::configuration::Configuration;
 use crate::operator::picture::Written;
 use crate::operator::shell::trim;
 
 fn by(manager: &str) -> Manager {
     let (operation, time) = ("Apply".to_owned(), "2026-11-29T10:00:00Z".to_owned());
-    Manager { manager: manager.to_owned(), operation, time, secrets: BTreeMap::new() }
+    Manager { manager: manager.to_owned(), operation, time }
+}
+
+/// Of a pipeline that refers to no Secret.
+fn of(manager: Option<Manager>) -> Origin {
+    Origin { manager, secret_versions: Some(BTreeMap::new()) }
 }
 
 impl Cluster {
@@ -33,7 +38,7 @@ impl Cluster {
         assert_eq!(*changed_by, told);
         self.picture.written =
             Some(Written { revision: revision.clone(), since: self.now, changed_by: Some(changed_by) });
-        (revision, told.into_values().next().map(|by| by.manager))
+        (revision, told.into_values().next().and_then(|of| of.manager).map(|by| by.manager))
     }
 }
 
@@ -64,7 +69,9 @@ fn whoever_owns_its_fields_later_has_not_changed_it() {
     // It goes on as it was: that is not what the last hand made of it.
     cluster.made_by("kubectl-edit", 3, "nonsense").trace("other");
     let changed_by = cluster.decide().configuration.unwrap().changed_by;
-    assert_eq!(*changed_by, BTreeMap::from([(PipelineId::new(Signal::Traces, "shop"), by("argocd-controller"))]));
+    let expected = [("other", None), ("shop", Some(by("argocd-controller")))];
+    let expected = expected.map(|(name, by)| (PipelineId::new(Signal::Traces, name), of(by)));
+    assert_eq!(*changed_by, Origins::from(expected));
 }
 
 #[test]
@@ -82,15 +89,18 @@ fn what_an_older_operator_wrote_is_told_once_without_another_revision() {
 fn versions_of_secrets_are_those_of_the_values_that_nodes_get() {
     let mut cluster = Cluster::new();
     let output = json!({ "output": of_secret("backend", "url") });
-    let mut pipeline = object(super::super::picture::kind_of(Signal::Traces), "shop", output);
-    pipeline[KEPT] = by("helm").line().into();
+    let pipeline = object(super::super::picture::kind_of(Signal::Traces), "shop", output);
     cluster.object(Signal::Traces, pipeline);
     let told = |cluster: &mut Cluster| {
         cluster.told();
-        let managers = cluster.picture.written.as_ref().unwrap().changed_by.clone().unwrap();
-        managers[&PipelineId::new(Signal::Traces, "shop")].secrets.clone()
+        let origins = cluster.picture.written.as_ref().unwrap().changed_by.clone().unwrap();
+        origins[&PipelineId::new(Signal::Traces, "shop")].clone()
     };
-    let is = |version: &str| BTreeMap::from([("shop/backend".to_owned(), version.to_owned())]);
+    // Who changed the pipeline is not known, and that makes no difference.
+    let is = |version: &str| {
+        let versions = BTreeMap::from([("shop/backend".to_owned(), version.to_owned())]);
+        Origin { manager: None, secret_versions: Some(versions) }
+    };
     let (one, two) = (("url", "http://one.shop:4317"), ("url", "http://two.shop:4317"));
     cluster.secret_in("7", "backend", &[one, ("other", "a")]);
     assert_eq!(told(&mut cluster), is("7"));
@@ -105,7 +115,7 @@ fn versions_of_secrets_are_those_of_the_values_that_nodes_get() {
 #[test]
 fn it_takes_no_room_that_documents_need() {
     let names = (1..3000_u64).map(|number| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let all: Managers = names.map(|name| (PipelineId::new(Signal::Logs, name), by("helm"))).collect();
+    let all: Origins = names.map(|name| (PipelineId::new(Signal::Logs, name), of(Some(by("helm"))))).collect();
     let data = |documents: usize| {
         let (revision, changed_by) = ("ab".to_owned(), Arc::new(all.clone()));
         let configuration = Configuration { revision, packed: vec![0; documents], documents: 1, changed_by };
