@@ -95,12 +95,12 @@ class Scene:
     def wait_for_success(self, pod: str) -> None:
         self.cluster.wait_for(f"pod/{pod}", "jsonpath={.status.phase}=Succeeded", deadline_s=180)
 
-    def sends(self, endpoint: str, name: str = "load", node: str | None = None, seconds: int = _LOAD_S) -> None:
+    def pushes(self, endpoint: str, name: str = "load", node: str | None = None, seconds: int = _LOAD_S) -> None:
         """A client that pushes log records, each with a number, as fast as 500 a second, and again until it is told yes."""
         send = ["load", "logs", f"--endpoint={endpoint}", "--rate=500", f"--items={500 * seconds}", "--retry", "--size=100"]
         self.start(name, self.installation.image, None, send, node)
 
-    def pushes(self) -> list[Load]:
+    def pushes_until_stopped(self) -> list[Load]:
         """A client of each signal on each node, until it is stopped."""
         places = [(number, node, signal) for number, node in enumerate(("node1", "node2")) for signal in Load.SIGNALS]
         loads = [Load(self.installation, node, signal, number) for number, node, signal in places]
@@ -208,7 +208,7 @@ def test_without_an_operator_changes_are_refused_and_data_flows(scene: Scene) ->
     cluster.kubectl("wait", "pod", "--namespace", NAMESPACE, "--selector", _OPERATORS, "--for=delete", "--timeout=60s")
     with pytest.raises(AssertionError, match="failed calling webhook"):
         cluster.apply(_pipeline("TracePipeline", "new", NOBODY))
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317")
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
     cluster.kubectl(*scale, "1")
@@ -229,7 +229,7 @@ def test_a_namespace_may_be_deleted_with_what_pipelines_need_of_it(scene: Scene)
     scene.wait_for("tracepipeline/doomed", "ConfigurationGenerated", "GatewayConfigured")
     cluster.kubectl("delete", "namespace", "doomed", "--timeout=60s")
     scene.wait_for("tracepipeline/doomed", "ConfigurationGenerated", "ReferencedSecretMissing")
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317")
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
     scene.wait_for("logpipeline/other", "TelemetryFlowHealthy", "FlowHealthy")
@@ -240,7 +240,7 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     cluster, backend = scene.cluster, scene.backend()
     cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317")
     wait_until(lambda: backend.items("logs"), "data flows")
     cluster.run("kill", "kube-apiserver")
     count = len(backend.items("logs"))
@@ -256,7 +256,7 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     scene.wait_for_success("load")
     _all_arrived_once([backend], 500 * _LOAD_S)
     count = len(later.items("logs"))
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317", "load-later", seconds=2)
+    scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317", "load-later", seconds=2)
     wait_until(lambda: len(later.items("logs")) > count, "data flows to a pipeline that came after the restart")
     is_marked = lambda item: matches(item, {"item": {"attributes": {"after": "restart"}}})
     wait_until(lambda: any(map(is_marked, backend.items("logs"))), "data is what a pipeline says that changed after the restart")
@@ -276,7 +276,7 @@ def test_rights_may_be_taken_away_while_data_flows(scene: Scene, rights: Rights)
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
     node, operator = _address(cluster, _pod_of_a_node(cluster)), _address(cluster, _leader(cluster))
     errors = lambda: figure(page(f"{operator}:8080", "/metrics") or "", "weir_operator_write_errors_total")
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317")
     wait_until(lambda: backend.items("logs"), "data flows")
 
     before = errors()
@@ -319,7 +319,7 @@ def test_a_node_may_be_lost(scene: Scene) -> None:
     push = ["load", "traces", f"--endpoint={endpoint}", f"--items={spans}", "--attributes=2", "--retry"]
     scene.start("kept", scene.installation.image, None, push, "node2")
     scene.wait_for_success("kept")
-    scene.sends(endpoint, node="node1")
+    scene.pushes(endpoint, node="node1")
     wait_until(lambda: backend.items("logs"), "data flows")
     cluster.run("kill", "node2")
     cluster.apply(_secret("kept", endpoint=later.endpoint))
@@ -342,7 +342,7 @@ def test_an_update_loses_nothing_and_keeps_no_client_waiting(scene: Scene) -> No
     cluster.apply(_pipeline("LogPipeline", "lines", backend.endpoint, input={"runtime": {"namespaces": {"include": ["default"]}}}))
     scene.wait_for("tracepipeline/spans", "GatewayHealthy", "GatewayReady")
     scene.wait_for("logpipeline/lines", "AgentHealthy", "AgentReady")
-    loads = scene.pushes()
+    loads = scene.pushes_until_stopped()
     pause = f"[ $((i%{_LINES_PER_SECOND})) != 0 ] || sleep 1"
     loop = f"i=0; until [ -e /tmp/enough ]; do echo line $i; i=$((i+1)); {pause}; done; echo $i >/tmp/lines; sleep 600"
     scene.start("writer", "weir.test/busybox:1", ["sh", "-c", loop])
@@ -356,16 +356,16 @@ def test_an_update_loses_nothing_and_keeps_no_client_waiting(scene: Scene) -> No
     pushed = [(load, load.stop()) for load in loads]
     wanted = {f"line {number}" for number in range(lines)}
     wait_until(lambda: wanted <= bodies().keys(), f"all {lines} lines arrived", 120)
-    for load, client in pushed:
-        wait_until(lambda: client.acknowledged <= load.arrived(backend).keys(), f"all that {load.name} pushed arrived", 120)
+    for load, report in pushed:
+        wait_until(lambda: report.acknowledged <= load.arrived(backend).keys(), f"all that {load.name} pushed arrived", 120)
     installation.install()
     twice = [line for line, count in bodies().items() if count > 1 and line in wanted]
     assert not twice, f"{len(twice)} of {lines} lines arrived twice: {twice[:9]}"
-    for load, client in pushed:
+    for load, report in pushed:
         twice = {number for number, count in load.arrived(backend).items() if count > 1}
-        print(f"{client.said}, {len(client.acknowledged)} items, {len(twice)} twice, the longest wait {client.longest_wait_s:.3f} s")
-        assert twice <= client.sent_again, f"arrived twice, and {load.name} had sent them once: {sorted(twice - client.sent_again)[:9]}"
-        assert client.longest_wait_s < _LONGEST_WAIT_S, f"{load.name} waited for {client.longest_wait_s:.1f} s"
+        print(f"{report.said}, {len(report.acknowledged)} items, {len(twice)} twice, the longest wait {report.longest_wait_s:.3f} s")
+        assert twice <= report.sent_again, f"arrived twice, and {load.name} had sent them once: {sorted(twice - report.sent_again)[:9]}"
+        assert report.longest_wait_s < _LONGEST_WAIT_S, f"{load.name} waited for {report.longest_wait_s:.1f} s"
 
 
 def _flow_on(loads: list[Load], backend: Backend) -> None:
@@ -393,7 +393,7 @@ def test_a_secret_may_change_under_load(scene: Scene) -> None:
     scene.wait_for("logpipeline/rotated", "GatewayHealthy", "GatewayReady")
     cluster.kubectl("rollout", "status", _GATEWAY, "--namespace", NAMESPACE, "--timeout=120s")
     pods = _pods(cluster)
-    scene.sends(f"telemetry-otlp.{NAMESPACE}:4317")
+    scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317")
     wait_until(lambda: backends[0].items("logs"), "data flows")
     for turn in range(1, 6):
         backend = backends[turn % 2]

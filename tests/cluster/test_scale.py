@@ -95,7 +95,7 @@ def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
     _volumes(cluster)
     cluster.apply(_pipeline(backend.endpoint, runtime={"enabled": False}))
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
-    scene.sends(_SERVICE)
+    scene.pushes(_SERVICE)
     wait_until(lambda: backend.items("logs"), "data flows")
     storage = {"size": "1Gi", "className": _CLASS}
     installation.install(gateway={"mode": "replicas", "replicas": 2, "storage": storage})
@@ -105,7 +105,7 @@ def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
     scene.wait_for_success("load")
     _all_arrived(scene, most_twice=0)
 
-    scene.sends(_SERVICE, "again")
+    scene.pushes(_SERVICE, "again")
     wait_until(lambda: len(backend.items("logs")) > _RECORDS + 1000, "data flows")
     cluster.kubectl("delete", "pod", "telemetry-gateway-stateful-0", "--namespace", NAMESPACE, "--force", "--grace-period=0")
     wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "it is there again", 120)
