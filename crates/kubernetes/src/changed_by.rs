@@ -35,7 +35,7 @@ pub struct Manager {
     pub time: String,
 }
 
-/// Where it comes from what nodes get of a pipeline.
+/// Where what nodes get of a pipeline comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// Who changed it last, if that is known.

@@ -327,7 +327,9 @@ fn versions(picture: &Picture, secrets: &[Value], before: Option<&Origin>) -> BT
         let [namespace, name] = [text(document, "/metadata/namespace")?, name(document)].map(str::to_owned);
         let id = format!("{namespace}/{name}");
         let version = match picture.secrets.get(&SecretName { namespace, name }) {
-            Some(SecretState::Present { values, version }) if has(values, document) => version.clone(),
+            Some(SecretState::Present { values, resource_version }) if has(values, document) => {
+                resource_version.clone()
+            }
             // What nodes have of it is from before.
             _ => before.and_then(|before| before.secret_versions.as_ref()?.get(&id).cloned()),
         };

@@ -99,8 +99,8 @@ pub(crate) enum SecretState {
     Missing(Option<SystemTime>),
     /// The API server does not let us look, for this reason.
     Unreadable(String),
-    /// Its values in base64, by their keys, and what the API server calls this state of it.
-    Present { values: Arc<BTreeMap<String, String>>, version: Option<String> },
+    /// Its values in base64, by their keys.
+    Present { values: Arc<BTreeMap<String, String>>, resource_version: Option<String> },
 }
 
 /// A workload, as far as it says how its pods are.

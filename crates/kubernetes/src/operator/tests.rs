@@ -129,7 +129,8 @@ impl Cluster {
     /// A Secret in a version.
     fn secret_in(&mut self, version: &str, name: &str, values: &[(&str, &str)]) -> &mut Self {
         let values = values.iter().map(|(key, value)| ((*key).to_owned(), BASE64_STANDARD.encode(value))).collect();
-        self.state(name, SecretState::Present { values: Arc::new(values), version: Some(version.to_owned()) })
+        let resource_version = Some(version.to_owned());
+        self.state(name, SecretState::Present { values: Arc::new(values), resource_version })
     }
 
     fn state(&mut self, name: &str, state: SecretState) -> &mut Self {

@@ -66,8 +66,8 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Ar
     let mut turn = turns.acquire().await.ok();
     let (mut found, mut failures) = (SecretState::Missing(None), Failures::new("Secret", &world));
     let trim = |object: Secret| {
-        let version = object.metadata.resource_version.clone();
-        SecretState::Present { values: Arc::new(trim::values(object)), version }
+        let resource_version = object.metadata.resource_version.clone();
+        SecretState::Present { values: Arc::new(trim::values(object)), resource_version }
     };
     watch::follow(watcher(api, only), RETRY, trim, |seen| {
         drop(turn.take());
