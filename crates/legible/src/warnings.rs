@@ -38,19 +38,18 @@ pub struct LeftOut {
 impl Warnings {
     /// Whether a message about so much may be written. If not, it is counted.
     pub fn may_say(&self, reason: &'static str, amount: u64, now: impl Into<Instant>) -> bool {
-        let mut tallies = self.lock();
-        let tally = Tally::at(&mut tallies, reason, now.into());
-        if tally.said < MOST {
-            tally.said += 1;
-            return true;
-        }
-        tally.leave_out(amount);
-        false
+        self.takes(reason, (1, amount), now.into())
+    }
+
+    /// The same of a message that says how many of its own kind had none before it, as [`Seldom`](crate::Seldom) and
+    /// [`Unsteady`](crate::Unsteady) hand it out. If it may not be written, these are counted with it.
+    pub fn may_say_with(&self, reason: &'static str, left_out: u64, now: impl Into<Instant>) -> bool {
+        self.takes(reason, (1 + left_out, 0), now.into())
     }
 
     /// Counts what is no news, and so has no message, but whose amount the log has to have.
     pub fn leave_out(&self, reason: &'static str, amount: u64, now: impl Into<Instant>) {
-        Tally::at(&mut self.lock(), reason, now.into()).leave_out(amount);
+        Tally::at(&mut self.lock(), reason, now.into()).leave_out((1, amount));
     }
 
     /// What was not written in the periods that are over. Says it once.
@@ -62,6 +61,17 @@ impl Warnings {
     /// What was not written so far: nothing follows.
     pub fn all_left_out(&self) -> Vec<LeftOut> {
         self.take(|_| true)
+    }
+
+    fn takes(&self, reason: &'static str, left_out: (u64, u64), now: Instant) -> bool {
+        let mut tallies = self.lock();
+        let tally = Tally::at(&mut tallies, reason, now);
+        if tally.said < MOST {
+            tally.said += 1;
+            return true;
+        }
+        tally.leave_out(left_out);
+        false
     }
 
     fn take(&self, is_due: impl Fn(&Tally) -> bool) -> Vec<LeftOut> {
@@ -94,8 +104,8 @@ impl Tally {
         now.duration_since(self.began) >= PERIOD
     }
 
-    fn leave_out(&mut self, amount: u64) {
-        self.left_out += 1;
+    fn leave_out(&mut self, (messages, amount): (u64, u64)) {
+        self.left_out += messages;
         self.amount += amount;
     }
 }
@@ -126,6 +136,23 @@ mod tests {
         let left_out = |reason, amount| LeftOut { reason, messages: 1, amount };
         assert_eq!(warnings.all_left_out(), [left_out("removed", 1), left_out("stuck", 3)]);
         assert_eq!(warnings.all_left_out(), []);
+    }
+
+    /// LEGIBLE-5: what a message would have said is not lost with it, and what it has said is not said again.
+    #[test]
+    fn what_was_left_out_before_a_message_is_counted_with_it() {
+        let (warnings, now) = (Warnings::default(), Instant::now());
+        let (mut seldom, later) = (crate::Seldom::default(), now + PERIOD);
+        let says = |left_out: Option<u64>, now: Instant| {
+            left_out.filter(|left_out| warnings.may_say_with("silent", *left_out, now))
+        };
+        let due = [0, 1, 2].map(|second| seldom.due(now + Duration::from_secs(second)));
+        assert_eq!(due.map(|left_out| says(left_out, now)), [Some(0), None, None]);
+        assert_eq!((1..50).filter(|_| warnings.may_say("silent", 0, later)).count(), 49);
+        assert_eq!(says(Some(7), later), Some(7));
+        assert_eq!(says(seldom.due(later), later), None);
+        assert_eq!(warnings.all_left_out(), [LeftOut { reason: "silent", messages: 3, amount: 0 }]);
+        assert_eq!(seldom.due(later + PERIOD), Some(0));
     }
 
     /// LEGIBLE-5: what goes on for long is told once in a period, not each time that somebody looks.
