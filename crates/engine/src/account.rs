@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use weir_journal::{Backlog, Entry, Journal, QueueId};
+use weir_legible::Warnings;
 use weir_plan::{Overflow, PipelineId};
 
 use crate::books::{Books, DropReason, Fate};
@@ -42,6 +44,8 @@ pub(crate) struct Account {
     pub(crate) accepted_bytes: AtomicU64,
     /// Bytes of requests that the backend took, before compression.
     pub(crate) delivered_bytes: AtomicU64,
+    /// Counts lines of the log about all pipelines.
+    warnings: Arc<Warnings>,
     /// Samples of what was given up.
     pub(crate) given_up: Samples,
     /// Entries of the queue in which somebody has seen an item.
@@ -111,8 +115,9 @@ impl JournalQueue {
 }
 
 impl Account {
-    pub(crate) fn new(id: PipelineId, share: Share, queue: Option<JournalQueue>) -> Self {
-        let (books, queue_filled) = (Books::new(&id), Notify::new());
+    /// `warnings` are those of all pipelines: see [`Accounts::open`](crate::accounts::Accounts::open).
+    pub(crate) fn new(id: PipelineId, share: Share, queue: Option<JournalQueue>, warnings: Arc<Warnings>) -> Self {
+        let (books, queue_filled) = (Books::new(&id, Arc::clone(&warnings)), Notify::new());
         Self {
             id,
             books,
@@ -124,6 +129,7 @@ impl Account {
             request_size: RequestSize::new(usize::MAX),
             accepted_bytes: AtomicU64::new(0),
             delivered_bytes: AtomicU64::new(0),
+            warnings,
             given_up: Samples::default(),
             followed: Followed::default(),
             recovered: RecoveredItems::default(),
@@ -133,8 +139,9 @@ impl Account {
     }
 
     /// Whether the log takes one more line for this reason: many pipelines may have it, for they may have one backend.
-    pub(crate) fn may_say(&self, reason: &'static str) -> bool {
-        self.books.losses().may_say(reason, 0)
+    /// The line says how many of the pipeline's own were left out before it.
+    pub(crate) fn may_say(&self, reason: &'static str, left_out: u64) -> bool {
+        self.warnings.may_say_with(reason, left_out, Instant::now())
     }
 
     /// The pipeline is not configured any more, from `at` on (time since the start of the process).

@@ -10,8 +10,9 @@ use tokio::time::MissedTickBehavior;
 use weir_legible::{LeftOut, Warnings};
 use weir_plan::PipelineId;
 
-use crate::account::Account;
+use crate::account::{Account, JournalQueue};
 use crate::clock::Clock;
+use crate::share::Share;
 use crate::store::ORPHANS_WAIT;
 
 /// How often the accounts are searched for losses that the log has not told of yet.
@@ -33,15 +34,11 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    pub(crate) fn new(list: Vec<Arc<Account>>) -> Self {
-        let accounts = Self::default();
-        list.into_iter().for_each(|account| accounts.add(account));
-        accounts
-    }
-
-    pub(crate) fn add(&self, account: Arc<Account>) {
-        account.books.losses().count_in(&self.warnings);
-        self.lock().push(account);
+    /// A new account, one of them from now on.
+    pub(crate) fn open(&self, id: PipelineId, share: Share, queue: Option<JournalQueue>) -> Arc<Account> {
+        let account = Arc::new(Account::new(id, share, queue, Arc::clone(&self.warnings)));
+        self.lock().push(Arc::clone(&account));
+        account
     }
 
     /// Forgets accounts that have been without a pipeline since before `time` (of the process) and account for nothing
@@ -126,13 +123,12 @@ mod tests {
 
     use super::*;
     use crate::books::{DropReason, Fate};
-    use crate::share::Share;
 
     /// One account, which is looked after.
     fn looked_after() -> (Arc<Accounts>, Arc<Account>) {
+        let accounts = Arc::<Accounts>::default();
         let share = Share::new(1 << 20, Instant::now());
-        let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, None));
-        let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
+        let account = accounts.open(PipelineId::new(Signal::Traces, "shop"), share, None);
         tokio::spawn(Arc::clone(&accounts).look_after(Clock::simulated(0)));
         (accounts, account)
     }
@@ -200,6 +196,21 @@ mod tests {
         );
     }
 
+    /// LEGIBLE-5: neither the line that is one too many, nor what it would have said.
+    #[tokio::test(start_paused = true)]
+    async fn what_the_log_does_not_take_is_said_when_the_minute_is_over() {
+        let (_guards, log) = captured();
+        let (_accounts, account) = looked_after();
+        assert!((0..50).all(|_| account.may_say("silent", 0)));
+        assert!(!account.may_say("silent", 7));
+        sleep(Duration::from_secs(100)).await;
+        let lines = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        assert_eq!(
+            lines.lines().filter_map(|line| Some(line.trim_start().split_once(" advice=")?.0)).collect::<Vec<_>>(),
+            [r#"WARN more was to be said of pipelines than the log takes in a minute reason="silent" left_out=8"#]
+        );
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_pipeline_that_is_gone_is_forgotten_when_nothing_of_it_is_pending() {
         let (accounts, account) = looked_after();
@@ -228,7 +239,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_returned_is_not_stalled() {
         let share = Share::new(0, Instant::now());
-        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), share, None);
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None);
         account.orphan(Duration::ZERO);
         sleep(Duration::from_secs(60)).await;
         account.adopt(0, weir_plan::Backlog::default());
@@ -243,9 +254,8 @@ mod tests {
         let accounts = Accounts::default();
         for number in 0..MOST_KEPT + 10 {
             let share = Share::new(1 << 20, Instant::now());
-            let account = Account::new(PipelineId::new(Signal::Traces, number.to_string()), share, None);
+            let account = accounts.open(PipelineId::new(Signal::Traces, number.to_string()), share, None);
             account.orphan(Duration::from_secs(number as u64));
-            accounts.add(Arc::new(account));
         }
         let first = accounts.find(&PipelineId::new(Signal::Traces, "0")).unwrap();
         first.books.arrive(1);
@@ -260,7 +270,8 @@ mod tests {
 
     #[test]
     fn who_returned_is_no_orphan() {
-        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(0, Instant::now()), None);
+        let share = Share::new(0, Instant::now());
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None);
         let gives_up = |time| {
             let mut gives_up = false;
             account.if_orphan_since(time, || gives_up = true);

@@ -5,10 +5,10 @@
 //! accepted nor pending. The books know counts of items only, never payloads.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
-use weir_legible::Seldom;
+use weir_legible::{Seldom, Warnings};
 use weir_plan::PipelineId;
 
 use crate::losses::Losses;
@@ -153,13 +153,13 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Of a pipeline.
-    pub(crate) fn new(pipeline: &PipelineId) -> Self {
+    /// Of a pipeline. `warnings` count what the log says of all pipelines.
+    pub(crate) fn new(pipeline: &PipelineId, warnings: Arc<Warnings>) -> Self {
         Self {
             pipeline: pipeline.clone(),
             figures: Mutex::default(),
             mismatch_reported: Mutex::default(),
-            losses: Losses::new(pipeline.clone()),
+            losses: Losses::new(pipeline.clone(), warnings),
         }
     }
 
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn every_way_through_the_books_balances() {
-        let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
+        let books = Books::new(&PipelineId::new(Signal::Traces, "shop"), Arc::default());
         books.arrive(100);
         books.keep(40);
         books.withdraw(10);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_does_not_add_up_is_counted() {
-        let books = Books::new(&PipelineId::new(Signal::Traces, "shop"));
+        let books = Books::new(&PipelineId::new(Signal::Traces, "shop"), Arc::default());
         books.arrive(1);
         books.keep(2);
         assert!(!books.figures().balanced());

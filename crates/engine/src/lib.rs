@@ -90,7 +90,6 @@ pub use probes::Probes;
 pub use settings::Settings;
 pub use store::LOOK_AT_THE_DISK;
 
-use account::Account;
 use accounts::Accounts;
 use budget::{Budget, Funds};
 use clock::Clock;
@@ -509,7 +508,7 @@ impl Started {
         let division = Division::new(&settings, &plan.pipelines, 0);
         let budget = Budget::new(division.payloads);
         let opened = open_journal(&settings, clock)?;
-        let accounts = Arc::new(Accounts::new(accounts(plan, division, opened.as_ref(), clock)));
+        let accounts = Arc::new(accounts(plan, (division, clock.started), opened.as_ref()));
         let (store, writer) = start_writer(opened, &accounts, &settings, (clock, &budget))?;
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone(), &settings.onlookers));
         let read_back = Budget::new(division.read_back * division.pipelines);
@@ -558,9 +557,12 @@ fn open_journal(settings: &Settings, clock: Clock) -> Result<Option<Opened>, Sta
     Ok(settings.journal.as_ref().map(open).transpose()?)
 }
 
-fn accounts(plan: &Plan, division: Division, opened: Option<&Opened>, clock: Clock) -> Vec<Arc<Account>> {
-    let journal = opened.map(|opened| &opened.journal);
-    plan.pipelines.iter().map(|planned| pipelines::account(planned, division, journal, clock.started)).collect()
+fn accounts(plan: &Plan, (division, epoch): (Division, Instant), opened: Option<&Opened>) -> Accounts {
+    let (accounts, journal) = (Accounts::default(), opened.map(|opened| &opened.journal));
+    for planned in &plan.pipelines {
+        pipelines::open_account(&accounts, planned, (division, epoch), journal);
+    }
+    accounts
 }
 
 /// The journal's writer waits for the disk all the time, so it has a thread of its own.

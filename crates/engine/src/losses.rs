@@ -6,7 +6,7 @@
 //! through here on its way from the books.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ pub(crate) struct Losses {
     pipeline: PipelineId,
     kinds: Mutex<BTreeMap<Kind, Tally>>,
     /// Counts lines about all pipelines.
-    of_all: OnceLock<Arc<Warnings>>,
+    warnings: Arc<Warnings>,
 }
 
 /// What is summed up together.
@@ -57,19 +57,8 @@ struct Summary {
 
 impl Losses {
     /// Of a pipeline.
-    pub(crate) fn new(pipeline: PipelineId) -> Self {
-        Self { pipeline, kinds: Mutex::default(), of_all: OnceLock::new() }
-    }
-
-    /// From now on, lines about this pipeline are counted with those about others.
-    pub(crate) fn count_in(&self, of_all: &Arc<Warnings>) {
-        // An account is in one list.
-        let _ = self.of_all.set(Arc::clone(of_all));
-    }
-
-    /// Whether the log takes one more line about a pipeline for this reason, which is about so many items.
-    pub(crate) fn may_say(&self, reason: &'static str, items: u64) -> bool {
-        self.of_all.get().is_none_or(|of_all| of_all.may_say(reason, items, Instant::now()))
+    pub(crate) fn new(pipeline: PipelineId, warnings: Arc<Warnings>) -> Self {
+        Self { pipeline, kinds: Mutex::default(), warnings }
     }
 
     /// Items met their fate.
@@ -132,7 +121,7 @@ impl Losses {
 
     fn say(&self, summary: &Summary) {
         let (pipeline, items, seconds) = (&self.pipeline, summary.items, summary.over.as_secs());
-        if !self.may_say(summary.kind.reason(), items) {
+        if !self.warnings.may_say(summary.kind.reason(), items, Instant::now()) {
             return;
         }
         match &summary.kind {
@@ -192,13 +181,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn losses() -> Losses {
+        Losses::new(PipelineId::new(Signal::Traces, "shop"), Arc::default())
+    }
+
     fn rejected(cause: &str) -> Fate {
         Fate::Rejected { code: "400".into(), cause: cause.into() }
     }
 
     #[test]
     fn the_first_is_said_at_once_and_the_rest_is_summed_up() {
-        let (losses, start) = (Losses::new(PipelineId::new(Signal::Traces, "shop")), Instant::now());
+        let (losses, start) = (losses(), Instant::now());
         let full = Fate::Dropped(DropReason::MemoryFull);
         let first = losses.enter(20, &full, start).unwrap();
         assert_eq!((first.items, first.over), (20, Duration::ZERO));
@@ -217,7 +210,7 @@ mod tests {
     /// One kind does not hide another, and losses that were not looked at in time are summed up once, not twice.
     #[test]
     fn kinds_are_told_apart() {
-        let (losses, start) = (Losses::new(PipelineId::new(Signal::Traces, "shop")), Instant::now());
+        let (losses, start) = (losses(), Instant::now());
         assert!(losses.enter(1, &Fate::Dropped(DropReason::MemoryFull), start).is_some());
         assert_eq!(losses.enter(1, &rejected("bad"), start).unwrap().cause, "bad");
         assert!(losses.enter(1, &rejected("worse"), start + SECOND).is_none());

@@ -307,9 +307,7 @@ impl Pipelines {
 
     fn open_account(&self, planned: &weir_plan::Pipeline, division: Division) -> Arc<Account> {
         let journal = self.common.store.as_ref().map(|store| &store.journal);
-        let account = account(planned, division, journal, self.common.clock.started);
-        self.accounts.add(Arc::clone(&account));
-        account
+        open_account(&self.accounts, planned, (division, self.common.clock.started), journal)
     }
 
     /// Those that run and are not in the plan.
@@ -414,17 +412,17 @@ fn say_left(account: &Account) {
     tracing::info!(%pipeline, accepted, delivered, dropped, rejected, pending, "pipeline removed");
 }
 
-/// A new account.
-pub(crate) fn account(
+/// A new account, among the others.
+pub(crate) fn open_account(
+    accounts: &Accounts,
     planned: &weir_plan::Pipeline,
-    division: Division,
+    (division, epoch): (Division, Instant),
     journal: Option<&Arc<weir_journal::Journal>>,
-    epoch: Instant,
 ) -> Arc<Account> {
     let id = planned.id.clone();
     let queue =
         journal.map(|journal| JournalQueue::new(Arc::clone(journal), journal.queue(&id.to_string()), planned.backlog));
-    Arc::new(Account::new(id, Share::new(division.share, epoch), queue))
+    accounts.open(id, Share::new(division.share, epoch), queue)
 }
 
 pub(crate) fn limits(division: Division) -> Limits {

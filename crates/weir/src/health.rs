@@ -170,7 +170,7 @@ impl Told {
         self.pipelines.retain(|pipeline, (unsteady, before)| {
             if let Some(left_out) = unsteady.due(period, now)
                 && let Some(verdict) = monitor.verdict(pipeline)
-                && warnings.may_say(verdict.state().as_str(), 0, now)
+                && warnings.may_say_with(verdict.state().as_str(), left_out, now)
             {
                 say(pipeline, *before, verdict, left_out);
             }

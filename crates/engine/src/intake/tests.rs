@@ -10,7 +10,7 @@ use weir_otlp::build::Encoder;
 use weir_plan::{Body, Compression, Endpoint, Output, Processing, Protocol, Temporality};
 
 use super::*;
-use crate::account::Account;
+use crate::accounts::Accounts;
 use crate::buffer::Buffer;
 use crate::clock::Clock;
 use crate::export::{About, Backend, Outcome, Unusable};
@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// One pipeline with this backend.
 fn intake(backend: Arc<dyn Backend>, rules: Option<Arc<Rules>>) -> Arc<Intake> {
     let (budget, clock) = (Budget::new(MEMORY), Clock::simulated(0));
-    let account =
-        Arc::new(Account::new(PipelineId::new(Signal::Metrics, "shop"), Share::new(MEMORY, Instant::now()), None));
+    let share = Share::new(MEMORY, Instant::now());
+    let account = Accounts::default().open(PipelineId::new(Signal::Metrics, "shop"), share, None);
     let limits = Limits {
         batch_bytes: MEMORY,
         in_flight_bytes: MEMORY,

@@ -6,6 +6,7 @@ use weir_testkit::SimFs;
 
 use super::*;
 use crate::account::JournalQueue;
+use crate::accounts::Accounts;
 use crate::books::DropReason;
 use crate::share::Share;
 
@@ -13,7 +14,7 @@ const NOW_MS: u64 = 1_000;
 
 fn in_memory() -> (Arc<Ticket>, Arc<Account>) {
     let share = Share::new(100_000, tokio::time::Instant::now());
-    (Arc::default(), Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, None)))
+    (Arc::default(), Accounts::default().open(PipelineId::new(Signal::Traces, "backend"), share, None))
 }
 
 fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
@@ -22,7 +23,7 @@ fn on_disk() -> (Arc<Ticket>, Arc<Account>, Writer) {
     let id = journal.queue("traces/backend");
     let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
     let share = Share::new(100_000, tokio::time::Instant::now());
-    (Arc::default(), Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, Some(queue))), writer)
+    (Arc::default(), Accounts::default().open(PipelineId::new(Signal::Traces, "backend"), share, Some(queue)), writer)
 }
 
 fn journal(account: &Account) -> &Journal {

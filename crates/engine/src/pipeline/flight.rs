@@ -225,6 +225,7 @@ mod tests {
 
     use super::*;
     use crate::account::JournalQueue;
+    use crate::accounts::Accounts;
     use crate::budget::Budget;
     use crate::share::Share;
 
@@ -241,7 +242,7 @@ mod tests {
         writer.append(&[NewEntry { payload: &payload, items: 3, owed: &owed }], 1, Durability::Synced).unwrap();
         let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
         let share = Share::new(100_000, Instant::now());
-        Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, Some(queue)))
+        Accounts::default().open(PipelineId::new(Signal::Traces, "backend"), share, Some(queue))
     }
 
     #[test]

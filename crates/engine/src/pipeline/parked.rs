@@ -234,14 +234,14 @@ mod tests {
 
     use super::super::queue::EMPTY_BYTES;
     use super::*;
-    use crate::account::Account;
+    use crate::accounts::Accounts;
     use crate::share::Share;
 
     #[test]
     fn what_was_tried_least_may_come_first() {
         let now = Instant::now();
-        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(usize::MAX, now), None);
-        let account = Arc::new(account);
+        let share = Share::new(usize::MAX, now);
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None);
         let (mut parked, soon) = (Parked::default(), now + Duration::from_secs(1));
         let late = now + Duration::from_secs(2);
         let batches =
@@ -265,8 +265,8 @@ mod tests {
     #[test]
     fn what_has_ended_counts_for_little() {
         let now = Instant::now();
-        let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(usize::MAX, now), None);
-        let account = Arc::new(account);
+        let share = Share::new(usize::MAX, now);
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None);
         let body = Bytes::from(vec![0; 64 << 10]);
         let (mut parked, due) = (Parked::default(), now + Duration::from_secs(60));
         let mut park = |id| {

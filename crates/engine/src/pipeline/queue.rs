@@ -130,15 +130,14 @@ mod tests {
     use weir_plan::{PipelineId, Signal};
 
     use super::*;
-    use crate::account::Account;
+    use crate::accounts::Accounts;
     use crate::share::Share;
 
     /// Clients that give up behind a front that does not move.
     #[test]
     fn what_has_ended_counts_for_little() {
-        let account =
-            Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(usize::MAX, Instant::now()), None);
-        let account = Arc::new(account);
+        let share = Share::new(usize::MAX, Instant::now());
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None);
         let body = Bytes::from(vec![0; 64 << 10]);
         let obligation = || Obligation::new(body.clone(), 1, &Arc::default(), &account);
         let mut queue = SendQueue::default();

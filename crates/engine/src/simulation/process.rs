@@ -15,7 +15,7 @@ use super::backend::Scripted;
 use super::forced::{self, Forced};
 use super::rules;
 use super::sluggish::Sluggish;
-use crate::account::{Account, JournalQueue};
+use crate::account::JournalQueue;
 use crate::accounts::Accounts;
 use crate::budget::Budget;
 use crate::clock::Clock;
@@ -90,14 +90,14 @@ impl Process {
             Opened::open(fs, clock).unwrap()
         });
         let configured: Vec<usize> = (0..planned.len()).filter(|number| Some(*number) != missing).collect();
-        let account = |number: &usize| {
+        let accounts = Arc::<Accounts>::default();
+        for number in &configured {
             let (id, planned) = (id_of(*number), &planned[*number]);
             let queue = opened.as_ref().map(|opened| {
                 JournalQueue::new(Arc::clone(&opened.journal), opened.journal.queue(&id.to_string()), planned.backlog)
             });
-            Arc::new(Account::new(id, Share::new(planned.share, clock.started), queue))
-        };
-        let accounts = Arc::new(Accounts::new(configured.iter().map(account).collect()));
+            accounts.open(id, Share::new(planned.share, clock.started), queue);
+        }
         let budget = Budget::new(MEMORY);
         let (mut writer, mut store) = (JoinSet::new(), None);
         if let (Some(disk), Some(opened)) = (disk, opened) {

@@ -81,9 +81,7 @@ pub(super) fn find_orphans(journal: &Arc<Journal>, recovery: &Recovery, accounts
             );
         }
         let queue = JournalQueue::of_orphan(Arc::clone(journal), id);
-        let account = Account::new(pipeline, Share::new(0, Instant::now()), Some(queue));
-        account.orphan(Duration::ZERO);
-        accounts.add(Arc::new(account));
+        accounts.open(pipeline, Share::new(0, Instant::now()), Some(queue)).orphan(Duration::ZERO);
     }
 }
 

@@ -76,7 +76,8 @@ impl Delivery {
         }
     }
 
-    /// Whether the pipeline is worth a line for this reason; if so, how often it was not since the last.
+    /// Whether the pipeline is worth a line for this reason; if so, how often it was not since the last, but for what
+    /// was counted with others.
     fn due(
         &mut self,
         reason: &'static str,
@@ -84,7 +85,7 @@ impl Delivery {
         now: Instant,
     ) -> Option<u64> {
         let left_out = of(&mut self.pace.reported).due(now)?;
-        self.account().may_say(reason).then_some(left_out)
+        self.account().may_say(reason, left_out).then_some(left_out)
     }
 
     fn panicked(&mut self, error: &JoinError) {
@@ -389,7 +390,7 @@ mod tests {
     use weir_plan::{PipelineId, Signal};
 
     use super::*;
-    use crate::account::Account;
+    use crate::accounts::Accounts;
     use crate::books::BookFigures;
     use crate::obligation::Ticket;
     use crate::share::Share;
@@ -398,7 +399,7 @@ mod tests {
     #[test]
     fn what_a_backend_rejects_of_a_request_was_never_entered_as_delivered() {
         let share = Share::new(100_000, Instant::now());
-        let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "backend"), share, None));
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "backend"), share, None);
         let seen: Arc<Mutex<Vec<BookFigures>>> = Arc::default();
         let piece = |items| {
             let ticket: Arc<Ticket> = Arc::default();

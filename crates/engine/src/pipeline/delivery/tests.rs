@@ -17,6 +17,7 @@ use super::landing::Answered;
 use super::refused::{Split, split_piece};
 use super::*;
 use crate::account;
+use crate::accounts::Accounts;
 use crate::division::PIECE_BYTES;
 use crate::export::{About, BackendRefusal, Outcome, RetryKind};
 use crate::obligation::Whereabouts;
@@ -55,9 +56,9 @@ fn with_entries(entries: u64, payload: Bytes) -> Arc<Account> {
     }
     let queue = account::JournalQueue::new(journal, queue, weir_plan::Backlog::default());
     let share = Share::new(1 << 20, Instant::now());
-    let account = Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue));
+    let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, Some(queue));
     account.books.recover(entries);
-    Arc::new(account)
+    account
 }
 
 /// However small they are: memory is set aside for so many.
@@ -119,7 +120,7 @@ impl Backend for Narrow {
 async fn what_is_too_large_alone_is_given_up_whatever_was_taken_meanwhile() {
     const BYTES: usize = 500;
     let share = Share::new(1 << 20, Instant::now());
-    let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, None));
+    let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None);
     let limits = Limits {
         batch_bytes: 1 << 20,
         in_flight_bytes: 1 << 20,
@@ -290,8 +291,8 @@ async fn a_probe_that_is_cut_off_a_batch_begins_without_its_proofs() {
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_apart_in_memory_is_paid_for() {
     let (ids, now): (Vec<u64>, _) = ((0..1000).collect(), Instant::now());
-    let account = Account::new(PipelineId::new(Signal::Traces, "shop"), Share::new(1 << 20, now), None);
-    let delivery = idle(Arc::new(account));
+    let share = Share::new(1 << 20, now);
+    let delivery = idle(Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, None));
     // Each of a resource of its own.
     let body: Vec<u8> = ids.iter().flat_map(|id| payload::encode(&[*id], 0)).collect();
     let whole = Obligation::new(Bytes::from(body), 1000, &Arc::default(), delivery.account());

@@ -153,8 +153,8 @@ fn small_pieces_become_one_entry_as_long_as_the_backend_takes_it() {
     let (_, journal, _) = weir_journal::open(Arc::new(SimFs::new(1)), options).unwrap();
     let id = journal.queue("a");
     let queue = JournalQueue::new(journal, id, weir_plan::Backlog::default());
-    let account =
-        Arc::new(Account::new(PipelineId::new(Signal::Traces, "a"), Share::new(100_000, Instant::now()), Some(queue)));
+    let share = Share::new(100_000, Instant::now());
+    let account = Accounts::default().open(PipelineId::new(Signal::Traces, "a"), share, Some(queue));
     let ticket = Arc::default();
     let entries = |count: usize| {
         let body = || Bytes::from(vec![0; 20_000]);
@@ -182,7 +182,7 @@ async fn a_part_that_is_written_again_survives_a_loss_of_power_as_the_whole_did(
         writer.sync();
         let queue = JournalQueue::new(Arc::clone(&store.journal), entry_queue(&store), weir_plan::Backlog::default());
         let share = Share::new(100_000, Instant::now());
-        let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue)));
+        let account = Accounts::default().open(PipelineId::new(Signal::Traces, "shop"), share, Some(queue));
         account.books.recover(7);
         for part in Obligation::stored(entry, &account).split(halves()) {
             let deposit = part.rewrite(Bytes::from_static(b"part")).unwrap();

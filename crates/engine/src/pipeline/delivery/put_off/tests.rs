@@ -87,8 +87,8 @@ fn run(backend: Arc<dyn Backend>, disk: SimFs) -> Running {
         weir_plan::Backlog::default(),
     );
     let share = Share::new(1 << 20, clock.started);
-    let account = Arc::new(Account::new(PipelineId::new(Signal::Traces, "shop"), share, Some(queue)));
-    let accounts = Arc::new(Accounts::new(vec![Arc::clone(&account)]));
+    let accounts = Arc::<Accounts>::default();
+    let account = accounts.open(PipelineId::new(Signal::Traces, "shop"), share, Some(queue));
     let (store, writer) = Store::new(opened, accounts, (Io::InPlace, Fsync::Always), clock, &Budget::new(1 << 20));
     let limits = Limits {
         batch_bytes: 1 << 20,
