@@ -2,6 +2,7 @@
 //!
 //! This is pure arithmetic over times that it is handed; it owns no batch.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -53,31 +54,12 @@ pub(super) struct Pace {
     usual_streak: f64,
     /// The same of those that speak against the backend.
     usual_telling: f64,
-    /// When the log was told what.
-    pub(super) reported: Reported,
+    /// When the log was told what, for each reason apart, so that no kind of line hides another.
+    pub(super) reported: BTreeMap<&'static str, Seldom>,
     /// When the backend last took something.
     taken_at: Option<Instant>,
     /// The process drains: nothing waits long.
     hurries: bool,
-}
-
-/// What the log is told now and then, each for itself, so that no kind of line hides another.
-#[derive(Debug, Default)]
-pub(super) struct Reported {
-    /// The backend cannot be reached.
-    pub(super) unreachable: Seldom,
-    /// It does not answer.
-    pub(super) silent: Seldom,
-    /// It asks to try again.
-    pub(super) failing: Seldom,
-    /// It refuses what it is sent.
-    pub(super) refusing: Seldom,
-    /// It took a request and has something to say.
-    pub(super) warned: Seldom,
-    /// The disk does not give the backlog.
-    pub(super) unread: Seldom,
-    /// A bug.
-    pub(super) panicked: Seldom,
 }
 
 /// A backend cannot be reached, or takes nothing. To offer it more data would only read the backlog in vain.

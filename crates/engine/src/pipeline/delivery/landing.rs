@@ -7,19 +7,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
-use weir_legible::Seldom;
 
 use super::super::BackendState;
 use super::super::concurrency::Feedback;
 use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
-use super::super::pace::{Pace, Reported};
+use super::super::pace::Pace;
 use super::super::parked::Batch;
 use super::flights::Flight;
 use super::{Delivery, Stats};
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 use crate::export::{About, BackendRefusal, Outcome, RetryKind};
 use crate::obligation::Obligation;
+
+/// Why there is a line in the log, beside the states of the backend. These are known to users, as the states are.
+const BUG: &str = "bug";
+const CANNOT_READ: &str = "cannot_read";
+const WARNING: &str = "warning";
 
 /// A disk that did not give its data is asked again after this long.
 const READ_PAUSE: Duration = Duration::from_secs(1);
@@ -78,21 +82,17 @@ impl Delivery {
 
     /// Whether the pipeline is worth a line for this reason; if so, how often it was not since the last, but for what
     /// was counted with others.
-    fn due(
-        &mut self,
-        reason: &'static str,
-        of: impl FnOnce(&mut Reported) -> &mut Seldom,
-        now: Instant,
-    ) -> Option<u64> {
-        let left_out = of(&mut self.pace.reported).due(now)?;
+    fn due(&mut self, reason: &'static str, now: Instant) -> Option<u64> {
+        let left_out = self.pace.reported.entry(reason).or_default().due(now)?;
         self.account().may_say(reason, left_out).then_some(left_out)
     }
 
     fn panicked(&mut self, error: &JoinError) {
-        let Some(left_out) = self.due("panicked", |of| &mut of.panicked, Instant::now()) else { return };
+        let Some(left_out) = self.due(BUG, Instant::now()) else { return };
         let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
         tracing::error!(
             %pipeline,
+            reason = BUG,
             %error,
             pending,
             left_out,
@@ -116,10 +116,11 @@ impl Delivery {
     /// pause.
     fn unread(&mut self, mut batch: Batch, cause: &str) {
         let now = Instant::now();
-        if let Some(left_out) = self.due("unread", |of| &mut of.unread, now) {
+        if let Some(left_out) = self.due(CANNOT_READ, now) {
             let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
             tracing::error!(
                 %pipeline,
+                reason = CANNOT_READ,
                 cause,
                 pending,
                 left_out,
@@ -206,12 +207,14 @@ impl Delivery {
                 self.complained = false;
             }
             BackendState::Silent if is_news => {
-                let Some(left_out) = self.due("silent", |of| &mut of.silent, now) else { return };
+                let reason = state.as_str();
+                let Some(left_out) = self.due(reason, now) else { return };
                 let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
                 let cause = message;
                 let advice = "look whether it is overloaded, and at what is between";
                 tracing::warn!(
                     %pipeline,
+                    reason,
                     cause,
                     pending,
                     left_out,
@@ -226,11 +229,13 @@ impl Delivery {
     }
 
     fn refuses(&mut self, code: &str, cause: &str, now: Instant) {
-        let Some(left_out) = self.due("refusing", |of| &mut of.refusing, now) else { return };
+        let reason = BackendState::Refused.as_str();
+        let Some(left_out) = self.due(reason, now) else { return };
         let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
         let advice = "look at the credentials and the path of the output, and at what the backend says";
         tracing::warn!(
             %pipeline,
+            reason,
             code,
             cause,
             pending,
@@ -272,10 +277,11 @@ impl Delivery {
         if message.is_empty() {
             return;
         }
-        if let Some(left_out) = self.due("warned", |of| &mut of.warned, now) {
+        if let Some(left_out) = self.due(WARNING, now) {
             let (pipeline, cause) = (&self.account().id, message);
             tracing::warn!(
                 %pipeline,
+                reason = WARNING,
                 cause,
                 left_out,
                 advice = "read what it says; nothing is lost",
@@ -323,13 +329,15 @@ impl Delivery {
         let now = Instant::now();
         let state = match kind {
             RetryKind::Unreachable => {
+                let reason = BackendState::Unreachable.as_str();
                 if self.pace.cannot_reach(now)
-                    && let Some(left_out) = self.due("unreachable", |of| &mut of.unreachable, now)
+                    && let Some(left_out) = self.due(reason, now)
                 {
                     let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
                     let advice = "look at the endpoint, its name, and what is between";
                     tracing::warn!(
                         %pipeline,
+                        reason,
                         cause,
                         pending,
                         left_out,
@@ -343,10 +351,12 @@ impl Delivery {
             RetryKind::Silent => BackendState::Silent,
             RetryKind::Ours | RetryKind::Answered => BackendState::Failing,
         };
-        if let Some(left_out) = self.due("failing", |of| &mut of.failing, now) {
+        let reason = BackendState::Failing.as_str();
+        if let Some(left_out) = self.due(reason, now) {
             let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
             tracing::warn!(
                 %pipeline,
+                reason,
                 cause,
                 pending,
                 left_out,
