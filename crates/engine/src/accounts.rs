@@ -99,10 +99,11 @@ impl Accounts {
     }
 }
 
-/// Logs of how many pipelines there was more to say, and how many items were lost with that.
-fn say_left_out(left_out: &[LeftOut]) {
+/// Logs of how many pipelines there was more to say, and how many items were lost with that. For the engine, and for
+/// whoever else tells the log of pipelines.
+pub fn say_left_out(left_out: &[LeftOut]) {
     for LeftOut { reason, messages, amount } in left_out {
-        // What is kept is in many lines, and would be summed up many times.
+        // 0 but for losses: each line about a backend has all that is pending, so a sum would count it again and again.
         let items = Some(*amount).filter(|items| *items > 0);
         tracing::warn!(
             reason,

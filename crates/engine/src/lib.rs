@@ -75,6 +75,7 @@ use tokio::time::Instant;
 use weir_enrich::Pods;
 use weir_plan::{PipelineId, Plan};
 
+pub use accounts::say_left_out;
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
 pub use clock::unix_nanos;

@@ -16,7 +16,7 @@ pub struct Unsteady {
 }
 
 impl Unsteady {
-    /// It is another than before.
+    /// It has changed.
     pub fn changes(&mut self) {
         self.waiting += 1;
     }

@@ -196,20 +196,14 @@ fn say(pipeline: &PipelineId, before: State, verdict: &Verdict, left_out: u64) {
     }
 }
 
-/// Logs of how many pipelines there was more to say.
+/// Logs of how many pipelines there was more to say. That data flows again is nothing to warn of.
 fn say_left_out(left_out: &[LeftOut]) {
-    for LeftOut { reason, messages, .. } in left_out {
-        if *reason == State::Healthy.as_str() {
-            tracing::info!(left_out = messages, "data of more pipelines flows again than the log names in a minute");
-            continue;
-        }
-        tracing::warn!(
-            reason,
-            left_out = messages,
-            advice = "look at /health/pipelines, or at `weir top`",
-            "more was to be said of pipelines than the log takes in a minute"
-        );
+    let is_healthy = |left_out: &LeftOut| left_out.reason == State::Healthy.as_str();
+    let (healthy, troubles): (Vec<_>, Vec<_>) = left_out.iter().copied().partition(is_healthy);
+    for LeftOut { messages, .. } in healthy {
+        tracing::info!(left_out = messages, "data of more pipelines flows again than the log names in a minute");
     }
+    weir_engine::say_left_out(&troubles);
 }
 
 /// `/health/pipelines`.
