@@ -459,8 +459,7 @@ fn headers(output: &Output) -> Result<HeaderMap, String> {
             headers.insert(name, HeaderValue::from_static(value));
         }
     }
-    let agent = concat!("weir/", env!("CARGO_PKG_VERSION"));
-    headers.insert(::http::header::USER_AGENT, HeaderValue::from_static(agent));
+    headers.insert(::http::header::USER_AGENT, HeaderValue::from_static(weir_plan::names::USER_AGENT));
     for header in &output.headers {
         let name = HeaderName::from_bytes(header.name.as_bytes())
             .map_err(|_| format!("{:?} is not a header name", header.name))?;

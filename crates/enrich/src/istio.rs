@@ -1,36 +1,38 @@
 //! Noise: what Istio's proxies record about traffic that telemetry itself causes.
 //!
-//! Source: the Kyma processor `istio_noise_filter`. Some of its rules are followed in their spirit. Access logs of a
-//! gateway are also known by its DaemonSet or StatefulSet, because the gateway may be one. Weir's own workloads and
-//! scrapes are among those of telemetry. And addresses of the gateway must be addresses of the namespace
-//! `kyma-system`, not of a namespace whose name starts like it.
+//! Source: the Kyma processor `istio_noise_filter`. Some rules differ from it on purpose. Access logs of a gateway are also
+//! known by its DaemonSet or StatefulSet, because the gateway may be one. Weir's own workloads and scrapes are among those of
+//! telemetry. And addresses of the gateway must be addresses of the namespace `kyma-system`, not of a namespace whose name
+//! starts like it.
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use weir_otlp::common::Message;
 use weir_otlp::conventions;
+use weir_plan::names;
 
 use crate::attributes::{OF_LOG_RECORD, OF_SPAN, first, text, texts};
 use crate::resource::Sender;
 
 const NAMESPACE: &str = "kyma-system";
 const GATEWAYS: [&str; 6] = [
+    // Of earlier versions of the module.
     "telemetry-log-gateway",
     "telemetry-metric-gateway",
     "telemetry-trace-gateway",
-    "telemetry-otlp-gateway",
-    // Replicas of Weir.
-    "telemetry-gateway",
-    "telemetry-gateway-stateful",
+    names::NODE,
+    names::STATELESS,
+    names::STATEFUL,
 ];
 /// What owns a gateway's pods, apart from a DaemonSet.
 const OWNERS: [&str; 2] = ["k8s.deployment.name", "k8s.statefulset.name"];
-const METRIC_AGENT: &str = "telemetry-metric-agent";
-/// The last one is both agents of Weir, beside its replicas.
-const AGENTS: [&str; 4] = ["telemetry-log-agent", METRIC_AGENT, "telemetry-fluent-bit", "telemetry-agent"];
+/// With the log agent of earlier versions of the module.
+const AGENTS: [&str; 4] = [names::LOG_AGENT, names::METRIC_AGENT, names::AGENTS, "telemetry-fluent-bit"];
+/// Services that clients push to.
+const SERVICES: [&str; 4] = [names::OTLP, names::OTLP_LOGS, names::OTLP_METRICS, names::OTLP_TRACES];
 /// What user agents of scrapers begin with: Weir, Kyma's metric agent, and the vmagent of Kyma's monitoring.
-const SCRAPERS: [&str; 3] = ["weir/", "kyma-otelcol/", "vm_promscrape"];
+const SCRAPERS: [&str; 3] = [names::PRODUCT, "kyma-otelcol/", "vm_promscrape"];
 
 const PROBED_HOST_PREFIX: &str = "healthz.";
 const PROBED_PATH: &str = "/healthz/ready";
@@ -93,7 +95,7 @@ pub(crate) fn is_istio_metric(name: &str) -> bool {
 /// Whether a data point of such a metric is noise; `number` is the field of its attributes.
 pub(crate) fn is_noise_point(point: Message<'_>, number: u32) -> bool {
     let [source, destination] = texts(point, number, ["source_workload", "destination_workload"]);
-    source == METRIC_AGENT || GATEWAYS.contains(&destination)
+    source == names::METRIC_AGENT || GATEWAYS.contains(&destination)
 }
 
 fn is_component(name: &str) -> bool {
@@ -117,10 +119,8 @@ fn is_gateway_url(url: &str) -> bool {
 
 /// The gateway's service, or one of its old services, in Kyma's namespace, by its name in the cluster, short or long.
 fn is_gateway_host(host: &str) -> bool {
-    let Some(rest) = host.strip_prefix("telemetry-otlp") else { return false };
-    let old = ["-logs", "-metrics", "-traces"].iter().find_map(|signal| rest.strip_prefix(signal));
-    let rest = old.unwrap_or(rest).strip_prefix('.').and_then(|rest| rest.strip_prefix(NAMESPACE));
-    rest.is_some_and(|domain| domain.is_empty() || domain.starts_with('.'))
+    let mut labels = host.split('.');
+    labels.next().is_some_and(|service| SERVICES.contains(&service)) && labels.next() == Some(NAMESPACE)
 }
 
 /// `https://healthz.<domain>/healthz/ready`, of which the domain has at least one character and no line break.

@@ -5,7 +5,7 @@
 //! value in a plan is final; defaults are known here only of what every pipeline has.
 //!
 //! Facts about a cluster ([`ClusterFacts`]) and the state of its objects ([`ClusterState`]) are plain data as well, and no
-//! part of a plan.
+//! part of a plan. Nor are the names that Weir goes by ([`names`]), which several crates have to agree on.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod id;
 mod input;
 mod intervals;
 mod multiline;
+pub mod names;
 mod processing;
 mod runtime_metrics;
 mod scrapable;

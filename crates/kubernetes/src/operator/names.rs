@@ -1,12 +1,14 @@
 //! Names of objects and labels, as the Kyma Telemetry module published them: queries, policies and scripts of users name
-//! them.
+//! them. Those that other crates know, too, are in the plan's crate.
+
+pub(crate) use weir_plan::names::{
+    AGENTS, LOG_AGENT, METRIC_AGENT, NODE, OTLP, OTLP_LOGS, OTLP_METRICS, OTLP_TRACES, STATEFUL, STATELESS,
+};
 
 /// Who applies fields, in `managedFields`, and reports events.
 pub(crate) const MANAGER: &str = "telemetry-manager";
 /// The Lease of the operator.
 pub(crate) const LEASE: &str = "cdd7ef0b.kyma-project.io";
-/// The DaemonSet of the nodes, with its ServiceAccount, roles and bindings.
-pub(crate) const NODE: &str = "telemetry-otlp-gateway";
 /// The container that does the work.
 pub(crate) const CONTAINER: &str = "collector";
 /// The Secret with the configuration of the nodes.
@@ -20,25 +22,10 @@ pub(crate) const FINALIZER: &str = "telemetry.kyma-project.io/finalizer";
 /// The Lease of the node that knows the state of the cluster.
 pub(crate) const CLUSTER_STATE_LEASE: &str = "telemetry-metric-agent-k8scluster";
 
-/// The Service that clients push to.
-pub(crate) const OTLP: &str = "telemetry-otlp";
-/// The same under the names of earlier versions.
-pub(crate) const OTLP_LOGS: &str = "telemetry-otlp-logs";
-pub(crate) const OTLP_TRACES: &str = "telemetry-otlp-traces";
-pub(crate) const OTLP_METRICS: &str = "telemetry-otlp-metrics";
-
 /// Services of the page with metrics, one for each part that the nodes play.
 pub(crate) const NODE_METRICS: &str = "telemetry-otlp-gateway-metrics";
-pub(crate) const LOG_AGENT: &str = "telemetry-log-agent";
 pub(crate) const LOG_AGENT_METRICS: &str = "telemetry-log-agent-metrics";
-pub(crate) const METRIC_AGENT: &str = "telemetry-metric-agent";
 pub(crate) const METRIC_AGENT_METRICS: &str = "telemetry-metric-agent-metrics";
-
-/// The DaemonSet of both agents, where the gateway is replicas and roles are not split.
-pub(crate) const AGENTS: &str = "telemetry-agent";
-/// The replicas of the gateway: a StatefulSet, or a Deployment.
-pub(crate) const STATEFUL: &str = "telemetry-gateway-stateful";
-pub(crate) const STATELESS: &str = "telemetry-gateway";
 
 /// What names of NetworkPolicies begin with.
 pub(crate) const POLICY: &str = "kyma-project.io--";

@@ -130,7 +130,7 @@ async fn page(
     deadline: Instant,
 ) -> Result<Page, AskError> {
     let uri = format!("{}{path}", kubelet.to_string().trim_end_matches('/'));
-    let mut request = Request::get(uri).header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
+    let mut request = Request::get(uri).header(USER_AGENT, weir_plan::names::USER_AGENT);
     if let Some(bearer) = bearer {
         request = request.header(AUTHORIZATION, bearer);
     }

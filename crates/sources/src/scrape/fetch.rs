@@ -124,7 +124,7 @@ impl Fetcher {
         let request = Request::get(url.clone())
             .header(ACCEPT, formats)
             .header(ACCEPT_ENCODING, NOT_COMPRESSED)
-            .header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")))
+            .header(USER_AGENT, weir_plan::names::USER_AGENT)
             .header("x-prometheus-scrape-timeout-seconds", patience.as_secs_f64().to_string())
             .body(Empty::new())
             .map_err(|error| FetchError::Unreachable(error.to_string()))?;
