@@ -2,8 +2,8 @@
 //!
 //! Source: the Kyma processor `istio_noise_filter`. Some rules differ from it on purpose. Access logs of a gateway are also
 //! known by its DaemonSet or StatefulSet, because the gateway may be one. Weir's own workloads and scrapes are among those of
-//! telemetry. And addresses of the gateway must be addresses of the namespace `kyma-system`, not of a namespace whose name
-//! starts like it.
+//! telemetry. Addresses of the gateway must be addresses of the namespace `kyma-system`, not of a namespace whose name
+//! starts like it. And a data point that says of which namespace a workload is counts for that namespace alone.
 
 use std::sync::LazyLock;
 
@@ -29,6 +29,9 @@ const GATEWAYS: [&str; 6] = [
 const OWNERS: [&str; 2] = ["k8s.deployment.name", "k8s.statefulset.name"];
 /// With the log agent of earlier versions of the module.
 const AGENTS: [&str; 4] = [names::LOG_AGENT, names::METRIC_AGENT, names::AGENTS, "telemetry-fluent-bit"];
+/// Who scrapes: the pod on each node that does everything, the two agents where the gateway is replicas, or the metric agent
+/// where roles are split.
+const SCRAPING: [&str; 3] = [names::NODE, names::AGENTS, names::METRIC_AGENT];
 /// Services that clients push to.
 const SERVICES: [&str; 4] = [names::OTLP, names::OTLP_LOGS, names::OTLP_METRICS, names::OTLP_TRACES];
 /// What user agents of scrapers begin with: Weir, Kyma's metric agent, and the vmagent of Kyma's monitoring.
@@ -94,8 +97,12 @@ pub(crate) fn is_istio_metric(name: &str) -> bool {
 
 /// Whether a data point of such a metric is noise; `number` is the field of its attributes.
 pub(crate) fn is_noise_point(point: Message<'_>, number: u32) -> bool {
-    let [source, destination] = texts(point, number, ["source_workload", "destination_workload"]);
-    source == names::METRIC_AGENT || GATEWAYS.contains(&destination)
+    const KEYS: [&str; 4] =
+        ["source_workload", "source_workload_namespace", "destination_workload", "destination_workload_namespace"];
+    let [source, of_source, destination, of_destination] = texts(point, number, KEYS);
+    // Who configures the proxies may have left the namespaces out.
+    let is_ours = |namespace: &str| namespace.is_empty() || namespace == NAMESPACE;
+    (SCRAPING.contains(&source) && is_ours(of_source)) || (GATEWAYS.contains(&destination) && is_ours(of_destination))
 }
 
 fn is_component(name: &str) -> bool {

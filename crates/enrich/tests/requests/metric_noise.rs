@@ -70,7 +70,9 @@ const KEPT: Pairs<'_> = &[("source_workload", "shop"), ("destination_workload", 
 
 #[test]
 fn points_of_every_kind_are_told_apart() {
-    let points: [(Pairs<'_>, bool); 11] = [
+    const SHOP: (&str, &str) = ("source_workload_namespace", "shop");
+    const KYMA: (&str, &str) = ("source_workload_namespace", "kyma-system");
+    let points: [(Pairs<'_>, bool); 18] = [
         (AGENT, true),
         (&[("destination_workload", "telemetry-otlp-gateway")], true),
         (&[("destination_workload", "telemetry-log-gateway")], true),
@@ -79,7 +81,18 @@ fn points_of_every_kind_are_told_apart() {
         (&[("destination_workload", "telemetry-metric-gateway")], true),
         (&[("destination_workload", "telemetry-trace-gateway"), ("source_workload", "shop")], true),
         (&[("destination_workload", "telemetry-metric-agent")], false),
-        (&[("source_workload", "telemetry-otlp-gateway")], false),
+        // By default the gateway's process scrapes, and beside replicas both agents do.
+        (&[("source_workload", "telemetry-otlp-gateway")], true),
+        (&[("source_workload", "telemetry-agent"), KYMA], true),
+        (&[("source_workload", "telemetry-agent"), SHOP], false),
+        (&[AGENT[0], SHOP], false),
+        (&[("source_workload", "telemetry-log-agent"), KYMA], false),
+        (&[("source_workload", "telemetry-gateway"), KYMA], false),
+        (&[("destination_workload", "telemetry-gateway"), KYMA, ("destination_workload_namespace", "shop")], false),
+        (
+            &[("destination_workload", "telemetry-gateway"), SHOP, ("destination_workload_namespace", "kyma-system")],
+            true,
+        ),
         (KEPT, false),
         (&[], false),
     ];
@@ -87,7 +100,7 @@ fn points_of_every_kind_are_told_apart() {
     let kept: Vec<_> = points.iter().filter(|(_, noise)| !noise).map(|(own, _)| *own).collect();
     for kind in KINDS {
         let before = request(vec![vec![metric("istio_requests_total", kind, &all)]]);
-        check(&before, &request(vec![vec![metric("istio_requests_total", kind, &kept)]]), 7);
+        check(&before, &request(vec![vec![metric("istio_requests_total", kind, &kept)]]), 10);
         let other = request(vec![vec![metric("requests_total", kind, &all), metric("my_istio_x", kind, &all)]]);
         check(&other, &other, 0);
     }
