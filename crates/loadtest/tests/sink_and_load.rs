@@ -112,6 +112,16 @@ async fn requests_without_an_expected_attribute_are_counted() {
 }
 
 #[tokio::test]
+async fn records_of_several_namespaces_arrive_once() {
+    let sink = sink("--expect-text shop-6").await;
+    let report = load_of(Signal::Logs, sink.grpc, "--namespaces 7 --items 120").await;
+    assert_eq!((report.requests, report.ids.acked.as_slice()), (3, [(1, 120)].as_slice()));
+    let report = sink.stop(true).await;
+    assert_eq!((report.ids_of(Signal::Logs), report.duplicates), ([(1, 120)].as_slice(), 0));
+    assert_eq!(report.without_text, 0, "each request has records of the seventh namespace");
+}
+
+#[tokio::test]
 async fn producers_push_evenly() {
     let sink = sink("").await;
     let flags = "--producers 10 --push-interval 500ms --batch 3 --items 30 -c 2";

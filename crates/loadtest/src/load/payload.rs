@@ -8,6 +8,8 @@ mod shape;
 mod spans;
 mod writer;
 
+use std::ops::Range;
+
 pub use self::points::MetricType;
 pub(crate) use self::shape::Pair;
 pub use self::shape::{Items, Shape, ShapeArgs};
@@ -37,34 +39,30 @@ pub struct Stamp {
 /// How long each span says it took.
 const SPAN_NANOS: u64 = 123_000;
 
-/// What every resource says about itself.
-const RESOURCE: [(&str, &str); 4] = [
-    ("service.name", "load-test"),
-    ("service.version", "1.0.0"),
-    ("deployment.environment.name", "benchmark"),
-    ("k8s.namespace.name", "load-test"),
-];
+/// What every resource says about itself, beside its namespace.
+const RESOURCE: [(&str, &str); 3] =
+    [("service.name", "load-test"), ("service.version", "1.0.0"), ("deployment.environment.name", "benchmark")];
+
+/// The namespace, unless several are asked for.
+const NAMESPACE: &str = "load-test";
 
 impl Template {
     /// Encodes a request of `items` items.
     pub fn new(shape: &Shape, items: u32) -> Self {
         let mut writer = Writer::default();
-        writer.message(1, |resource_items| {
-            resource_items.message(1, |resource| {
-                let more = shape.resource_attributes.iter().map(|Pair { key, value }| (key.as_str(), value.as_str()));
-                for (key, value) in RESOURCE.into_iter().chain(more) {
-                    resource.attribute(1, key, value);
+        match shape.items {
+            Items::Spans { per_trace } => {
+                writer.resource_items(shape, NAMESPACE, |scope| spans::write(scope, shape, per_trace, items));
+            }
+            Items::Points(kind) => {
+                writer.resource_items(shape, NAMESPACE, |scope| points::write(scope, shape, kind, items));
+            }
+            Items::Records { body_bytes, namespaces } => {
+                for (namespace, part) in parts(namespaces, items) {
+                    writer.resource_items(shape, &namespace, |scope| records::write(scope, shape, body_bytes, part));
                 }
-            });
-            resource_items.message(2, |scope_items| {
-                scope_items.message(1, |scope| scope.text(1, "weir-load"));
-                match shape.items {
-                    Items::Spans { per_trace } => spans::write(scope_items, shape, per_trace, items),
-                    Items::Points(kind) => points::write(scope_items, shape, kind, items),
-                    Items::Records { body_bytes } => records::write(scope_items, shape, body_bytes, items),
-                }
-            });
-        });
+            }
+        }
         Self { bytes: writer.bytes, marks: writer.marks, items, marked: shape.marked }
     }
 
@@ -112,8 +110,35 @@ impl Template {
     }
 }
 
+/// The namespaces of a request, and which of its items are of each: all have as many, or one more. A request of fewer
+/// items than that is of fewer namespaces.
+fn parts(namespaces: Option<u32>, items: u32) -> Vec<(String, Range<u32>)> {
+    let Some(count) = namespaces else { return vec![(NAMESPACE.to_owned(), 0..items)] };
+    let start = |number: u32| (items * number).div_ceil(count);
+    let all = (0..count).map(|number| (format!("shop-{number}"), start(number)..start(number + 1)));
+    all.filter(|(_, part)| !part.is_empty()).collect()
+}
+
 fn put(request: &mut [u8], at: usize, value: &[u8]) {
     request[at..at + value.len()].copy_from_slice(value);
+}
+
+impl Writer {
+    /// A resource with one scope, whose items `fill` writes.
+    fn resource_items(&mut self, shape: &Shape, namespace: &str, fill: impl FnOnce(&mut Self)) {
+        self.message(1, |resource_items| {
+            resource_items.message(1, |resource| {
+                let more = shape.resource_attributes.iter().map(|Pair { key, value }| (key.as_str(), value.as_str()));
+                for (key, value) in RESOURCE.into_iter().chain([("k8s.namespace.name", namespace)]).chain(more) {
+                    resource.attribute(1, key, value);
+                }
+            });
+            resource_items.message(2, |scope_items| {
+                scope_items.message(1, |scope| scope.text(1, "weir-load"));
+                fill(scope_items);
+            });
+        });
+    }
 }
 
 impl Shape {

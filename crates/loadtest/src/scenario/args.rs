@@ -432,6 +432,10 @@ impl LoadtestArgs {
     /// Something was said that items of this signal do not have, or that the processing decides.
     pub(crate) fn shape(&self) -> anyhow::Result<Shape> {
         ensure!(self.shape.marked.is_none(), "cannot use --marked: --processing filter97 marks what it drops");
+        ensure!(
+            self.shape.namespaces.is_none() || self.test == Test::LogsOtel,
+            "cannot use --namespaces: only -t logs-otel pushes log records"
+        );
         let mut shape = self.shape.clone();
         self.processing.prepare(&mut shape);
         let signal = self.test.signal();

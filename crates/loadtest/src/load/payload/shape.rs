@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::Args;
 use weir_units::{parse_size, typed_size};
 
@@ -32,6 +32,10 @@ pub struct ShapeArgs {
     /// Length of the body of a log record [default: 2000]
     #[arg(short, long, value_name = "SIZE", value_parser = size_up_to(1_000_000))]
     pub size: Option<u32>,
+    /// Log records of so many namespaces in each request, each in a resource of its own: shop-0, shop-1 and so on
+    /// [default: of one, load-test]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub namespaces: Option<u32>,
     /// One more attribute of the resource; repeatable, for example k8s.pod.uid=abc
     #[arg(long = "resource-attribute", value_name = "KEY=VALUE")]
     pub resource_attributes: Vec<Pair>,
@@ -99,6 +103,8 @@ pub enum Items {
     Records {
         /// Length of a body.
         body_bytes: u32,
+        /// How many namespaces those of a request are of, if it was said.
+        namespaces: Option<u32>,
     },
 }
 
@@ -123,11 +129,18 @@ impl ShapeArgs {
         let (items, attributes, attribute_bytes) = match signal {
             Signal::Traces => (Items::Spans { per_trace: self.spans_per_trace.unwrap_or(11) }, 40, 64),
             Signal::Metrics => (Items::Points(self.metric_type.unwrap_or(MetricType::Mix)), 10, 64),
-            Signal::Logs => (Items::Records { body_bytes: self.size.unwrap_or(2000) }, 4, 16),
+            Signal::Logs => {
+                (Items::Records { body_bytes: self.size.unwrap_or(2000), namespaces: self.namespaces }, 4, 16)
+            }
         };
+        let (batch, namespaces) = (self.batch.unwrap_or(usual_batch), self.namespaces.unwrap_or(1));
+        ensure!(
+            namespaces <= batch,
+            "cannot send records of {namespaces} namespaces in requests of {batch}: use --batch {namespaces} or more"
+        );
         Ok(Shape {
             items,
-            batch: self.batch.unwrap_or(usual_batch),
+            batch,
             attributes: self.attributes.unwrap_or(attributes),
             attribute_bytes: self.attribute_bytes.unwrap_or(attribute_bytes),
             resource_attributes: self.resource_attributes.clone(),
@@ -140,6 +153,7 @@ impl ShapeArgs {
             ("--spans-per-trace", self.spans_per_trace.is_some(), Signal::Traces),
             ("--metric-type", self.metric_type.is_some(), Signal::Metrics),
             ("--size", self.size.is_some(), Signal::Logs),
+            ("--namespaces", self.namespaces.is_some(), Signal::Logs),
         ] {
             if given && signal != of {
                 bail!("cannot use {flag} with {signal}: it is about {of}");
@@ -160,8 +174,11 @@ impl Shape {
         flags.push(match self.items {
             Items::Spans { per_trace } => ("--spans-per-trace", per_trace.to_string()),
             Items::Points(kind) => ("--metric-type", kind.name()),
-            Items::Records { body_bytes } => ("--size", body_bytes.to_string()),
+            Items::Records { body_bytes, .. } => ("--size", body_bytes.to_string()),
         });
+        if let Items::Records { namespaces: Some(namespaces), .. } = self.items {
+            flags.push(("--namespaces", namespaces.to_string()));
+        }
         flags.extend(
             self.resource_attributes
                 .iter()
@@ -180,8 +197,9 @@ impl Shape {
                 format!("spans of {attributes} (none on roots), {per_trace} per trace, {batch} per request")
             }
             Items::Points(kind) => format!("points ({}) of {attributes}, {batch} per request", kind.name()),
-            Items::Records { body_bytes } => {
-                format!("records of {body_bytes} bytes and {attributes}, {batch} per request")
+            Items::Records { body_bytes, namespaces } => {
+                let of = namespaces.map(|count| format!(" of {count} namespaces")).unwrap_or_default();
+                format!("records of {body_bytes} bytes and {attributes}, {batch}{of} per request")
             }
         }
     }

@@ -160,6 +160,34 @@ fn the_resource_has_the_attributes_asked_for() {
     assert!("=x".parse::<Pair>().is_err());
 }
 
+/// The namespace of each resource, and how many records it has.
+fn namespaces(request: &ExportLogsServiceRequest) -> Vec<(&str, usize)> {
+    let of = request.resource_logs.iter().map(|logs| {
+        let attribute = &logs.resource.as_ref().unwrap().attributes[3];
+        assert_eq!(attribute.key, "k8s.namespace.name");
+        (text(attribute), logs.scope_logs[0].log_records.len())
+    });
+    of.collect()
+}
+
+#[test]
+fn records_are_of_as_many_namespaces_as_were_asked_for() {
+    assert_eq!(namespaces(&decoded(&shape(Signal::Logs, 7), STAMP)), [("load-test", 7)]);
+    let args = ShapeArgs { namespaces: Some(3), ..ShapeArgs::default() };
+    let of_three = |batch| args.resolve(Signal::Logs, batch);
+    let shape = of_three(7).unwrap();
+    assert_eq!(namespaces(&decoded(&shape, STAMP)), [("shop-0", 3), ("shop-1", 2), ("shop-2", 2)]);
+    // The last request of a run may be shorter.
+    for items in 1..=7 {
+        let bytes = stamped(&Template::new(&shape, items), STAMP);
+        assert_eq!(scan(Signal::Logs, &mut bytes.as_slice()).unwrap().runs, [1000..=999 + u64::from(items)]);
+        let request = ExportLogsServiceRequest::decode(bytes.as_slice()).unwrap();
+        assert_eq!(request.resource_logs.len(), items.min(3) as usize);
+    }
+    let error = of_three(2).unwrap_err().to_string();
+    assert_eq!(error, "cannot send records of 3 namespaces in requests of 2: use --batch 3 or more");
+}
+
 #[test]
 fn what_belongs_to_another_signal_is_refused() {
     let of_logs = ShapeArgs { size: Some(1), ..ShapeArgs::default() };

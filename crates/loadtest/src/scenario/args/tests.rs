@@ -177,4 +177,6 @@ fn what_is_sent_depends_on_the_signal_and_the_processing() {
     assert!(shape("-t logs-otel --processing filter97").unwrap().marked.is_some());
     assert!(shape("-t traces -s 100").is_err());
     assert!(shape("-t traces --marked 50").is_err());
+    assert!(shape("-t logs-otel --namespaces 5").is_ok());
+    assert!(shape("-t logagent --namespaces 5").is_err());
 }
