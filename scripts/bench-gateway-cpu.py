@@ -17,8 +17,8 @@ After a warm-up, the gateway's CPU time in the window (user and system, from /pr
 was acknowledged. Each window is printed as it ends, and figures of all whole rounds come last, also after Ctrl-C: median,
 lowest, highest and quartiles for each, the ratio of the medians, and the ratio in the same round.
 
-The load is `weir load traces` with spans of some 200 bytes. With --namespaces, it is scripts/load-namespaces.py: log
-records over OTLP/HTTP, as many of each of so many namespaces (namespace-0, namespace-1, ...) in every request, because
+The load is `weir load traces` with spans of some 200 bytes. With --namespaces, it is `weir load logs --namespaces`: log
+records over OTLP/HTTP, as many of each of so many namespaces (shop-0, shop-1, ...) in every request, because
 TracePipelines select no namespaces.
 
 CONFIG is a file for `weir run` whose pipelines send to http://127.0.0.1:14317, in whose place comes the sink, or one of:
@@ -48,11 +48,12 @@ from bench import PATIENCE_S, ask, cpu_seconds, end_with_sigterm, free_ports, pi
 PROGRAM = "target/release/weir"
 # Where `weir sink` listens unless it is told otherwise: what examples name.
 SINK = "http://127.0.0.1:14317"
-SENDER = Path(__file__).resolve().with_name("load-namespaces.py")
 BUILT_IN = ("all", "each", "half")
 EDGES = ("in", "removed", "out", "received", "unclaimed")
 # For how long a tap may be open.
 TAP_S = 900
+# Of a log record.
+BODY_BYTES = 60
 # What a window takes beside its seconds and the warm-up, about.
 AROUND_S = 2
 LOG_TAIL = 2_000
@@ -103,7 +104,7 @@ def configuration(config, args):
     claimed = range(0, args.namespaces, 2 if config == "half" else 1)
 
     def part(number):
-        names = [f"namespace-{one}" for one in claimed[number :: args.pipelines]]
+        names = [f"shop-{one}" for one in claimed[number :: args.pipelines]]
         return log_pipeline(f"part-{number}", namespaces={"include": names})
 
     return "".join(part(number) for number in range(args.pipelines))
@@ -148,9 +149,10 @@ class Gateway:
         """What the load of so many seconds says of itself."""
         args, report = self.args, self.directory / "report.json"
         if args.namespaces:
-            words = [sys.executable, SENDER, "--endpoint", self.http, "--namespaces", args.namespaces]
+            what = ["logs", "--http", "--endpoint", self.http, "--namespaces", args.namespaces, "--size", BODY_BYTES]
         else:
-            words = [args.judge, "load", "traces", "--endpoint", self.grpc, "--attributes", 5, "--attribute-bytes", 16]
+            what = ["traces", "--endpoint", self.grpc]
+        words = [args.judge, "load", *what, "--attributes", 5, "--attribute-bytes", 16]
         words += ["--rate", args.rate, "--batch", args.batch, "--concurrency", args.connections]
         words += ["--duration", f"{seconds:g}s", "--report", report]
         deadline = time.monotonic() + seconds + PATIENCE_S
