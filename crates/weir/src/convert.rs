@@ -1,4 +1,4 @@
-//! `weir convert`: documents in another version of their API.
+//! `weir convert`: documents in another version of their API; and documents of files for whoever needs them in one version.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -21,18 +21,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         ApiVersion::V1alpha1 => Version::V1Alpha1,
         ApiVersion::V1beta1 => Version::V1Beta1,
     };
-    let files = Files::read(&args.paths);
-    let documents = match files.documents() {
-        Ok(documents) => documents,
-        Err(report) => {
-            findings::print(&report.diagnostics, &files.sources)?;
-            return Ok(ExitCode::FAILURE);
-        }
-    };
-    let mut converted = Vec::new();
-    for (source, documents) in documents {
-        converted.extend(convert_all(source, documents, to)?);
-    }
+    let Some(converted) = documents(&Files::read(&args.paths), to)? else { return Ok(ExitCode::FAILURE) };
     let text = converted.iter().map(|document| format!("---\n{document:#}\n")).collect();
     let output = Source { name: OUTPUT.to_owned(), text };
     printed(io::stdout().write_all(output.text.as_bytes()))?;
@@ -42,6 +31,31 @@ pub(crate) fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     }
     findings::print(&errors, &[output])?;
     bail!("`weir check` refuses the output as it is; the lines named are those of the output")
+}
+
+/// All documents of these files, in this version where they have versions. `None` when they cannot be read; why is printed.
+pub(crate) fn documents(files: &Files, to: Version) -> anyhow::Result<Option<Vec<Value>>> {
+    let documents = match files.documents() {
+        Ok(documents) => documents,
+        Err(report) => {
+            findings::print(&report.diagnostics, &files.sources)?;
+            return Ok(None);
+        }
+    };
+    let mut converted = Vec::new();
+    for (source, documents) in documents {
+        converted.extend(convert_all(source, documents, to)?);
+    }
+    Ok(Some(converted))
+}
+
+/// With the items of a list in the place of the list.
+pub(crate) fn unlisted(documents: Vec<Value>) -> Vec<Value> {
+    let each = |mut document: Value| match items_of(&mut document) {
+        Some(items) => unlisted(std::mem::take(items)),
+        None => vec![document],
+    };
+    documents.into_iter().flat_map(each).collect()
 }
 
 fn convert_all(source: &Source, documents: Vec<Value>, to: Version) -> anyhow::Result<Vec<Value>> {
@@ -54,12 +68,40 @@ fn convert_one(mut document: Value, to: Version) -> anyhow::Result<Value> {
     if weir_resources::is_convertible(&document) {
         return Ok(weir_resources::convert(document, to)?);
     }
-    if document.get("kind").is_some_and(|kind| kind == "List")
-        && let Some(items) = document.get_mut("items").and_then(Value::as_array_mut)
-    {
-        for item in items {
-            *item = convert_one(item.take(), to)?;
-        }
+    for item in items_of(&mut document).into_iter().flatten() {
+        *item = convert_one(item.take(), to)?;
     }
     Ok(document)
+}
+
+/// Nothing of a document that is no list.
+fn items_of(document: &mut Value) -> Option<&mut Vec<Value>> {
+    let is_list = document.get("kind").is_some_and(|kind| kind == "List");
+    document.get_mut("items").filter(|_| is_list)?.as_array_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_in_lists_is_converted_and_found() {
+        let of = |version: &str, name: &str| {
+            let api_version = format!("telemetry.kyma-project.io/{version}");
+            json!({"apiVersion": api_version, "kind": "TracePipeline", "metadata": {"name": name}})
+        };
+        let list = |items: Value| json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let of_version = |version| {
+            let inner = list(json!([of(version, "b")]));
+            vec![of(version, "a"), list(json!([inner, of(version, "c"), 7])), json!({"kind": "List"})]
+        };
+        let source = Source { name: "a.yaml".to_owned(), text: String::new() };
+        let converted = convert_all(&source, of_version("v1alpha1"), Version::V1Beta1).unwrap();
+        assert_eq!(converted, of_version("v1beta1"), "in their lists");
+        let all = ["a", "b", "c"].map(|name| of("v1beta1", name));
+        let found = unlisted(converted).into_iter().filter(weir_resources::is_convertible);
+        assert_eq!(found.collect::<Vec<_>>(), all);
+    }
 }

@@ -15,7 +15,7 @@ use super::Output;
 use crate::admin::{number, wrong_port};
 use crate::cli::{TryArgs, TryFormat};
 use crate::tables::{count, legible, legible_json};
-use crate::{configuration, findings, tap};
+use crate::{configuration, convert, findings, tap};
 
 const PATH: &str = "/api/preview";
 
@@ -50,46 +50,22 @@ pub(super) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
 
 /// What the process is asked of each pipeline; `None` when findings forbid it, which are printed.
 fn questions(args: &TryArgs) -> anyhow::Result<Option<Vec<Value>>> {
-    let files = Files::read(&args.paths);
-    let documents = match files.documents() {
-        Ok(documents) => documents,
-        Err(report) => {
-            findings::print(&report.diagnostics, &files.sources)?;
-            return Ok(None);
-        }
-    };
-    let (mut found, mut converted) = (Vec::new(), Vec::new());
-    for (source, documents) in documents {
-        // Secrets may be on a cluster alone. Rules need none.
-        found.extend(weir_resources::findings(source, &configuration::options(false)));
-        converted.extend(documents.into_iter().flat_map(listed).filter(weir_resources::is_convertible));
-    }
+    let (files, options) = (Files::read(&args.paths), configuration::options(false));
+    // Secrets may be on a cluster alone. Rules need none.
+    let found: Vec<_> = files.sources.iter().flat_map(|source| weir_resources::findings(source, &options)).collect();
     findings::print(&found, &files.sources)?;
     if found.iter().any(|finding| finding.severity == Severity::Error) {
         return Ok(None);
     }
-    let mut all = Vec::new();
-    for document in converted {
-        let Some((id, question)) = question(&weir_resources::convert(document, Version::V1Beta1)?) else { continue };
-        if args.pipeline.as_ref().is_none_or(|name| id.is_called(name)) {
-            all.push(question);
-        }
-    }
+    let Some(documents) = convert::documents(&files, Version::V1Beta1)? else { return Ok(None) };
+    let documents = convert::unlisted(documents).into_iter().filter(weir_resources::is_convertible);
+    let is_wanted = |id: &PipelineId| args.pipeline.as_ref().is_none_or(|name| id.is_called(name));
+    let asked = documents.filter_map(|document| question(&document)).filter(|(id, _)| is_wanted(id));
+    let all: Vec<_> = asked.map(|(_, question)| question).collect();
     match &args.pipeline {
         Some(name) if all.is_empty() => bail!("cannot find a pipeline named {name:?} in the configuration"),
         None if all.is_empty() => bail!("no pipeline is defined: there are no rules to try"),
         _ => Ok(Some(all)),
-    }
-}
-
-/// A document, or the items of a list.
-fn listed(mut document: Value) -> Vec<Value> {
-    if document["kind"] != "List" {
-        return vec![document];
-    }
-    match document["items"].take() {
-        Value::Array(items) => items,
-        _ => Vec::new(),
     }
 }
 
@@ -185,8 +161,7 @@ mod tests {
         let expected = json!({"pipeline": "traces/a", "transform": [{"conditions": [], "statements": ["s"]}],
             "filter": [{"conditions": ["c"]}], "filters": []});
         assert_eq!(question(&traces).unwrap().1, expected);
-        let list = json!({"kind": "List", "items": [logs, traces, {"kind": "Telemetry", "metadata": {"name": "a"}}]});
-        assert_eq!(listed(list).iter().filter_map(question).count(), 2);
+        assert_eq!(question(&json!({"kind": "Telemetry", "metadata": {"name": "a"}})), None);
     }
 
     #[test]
