@@ -1,4 +1,4 @@
-"""A live tap, the way of one item, and rules that are tried on samples."""
+"""A live tap, the way of one item, and rules that are tried on items."""
 
 import json
 import re
@@ -243,7 +243,7 @@ def test_what_is_on_the_disk_since_before_the_start_is_found(page: Page, lab: La
     scene.weir.stop()
 
 
-def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) -> None:
+def test_a_rule_is_tried_on_items_and_not_deployed(page: Page, busy: Scene) -> None:
     page.open(busy.weir.admin, "rules")
     page.choose("#rules-pipeline", "traces/shop")
     conditions = "#rules-editor [data-kind=filter] textarea"
@@ -251,11 +251,11 @@ def test_a_rule_is_tried_on_samples_and_not_deployed(page: Page, busy: Scene) ->
     page.write(conditions, 'span.name == "GET /cart"')
     page.button("#rules", "Preview")
     outcome = page.wait_text("#rules-result", "For Git")
-    assert int(outcome.split(" samples", 1)[0].split()[-1]) > 0, f"items that passed before: {outcome}"
+    assert int(outcome.split(" items", 1)[0].split()[-1]) > 0, f"items that passed before: {outcome}"
     assert re.search(r"of which [1-9]\S* are changed", outcome), f"all have the attribute: {outcome}"
     page.wait(lambda: SAVED.fullmatch(page.text("#rules-saved")), "what the rules save at the present rate")
-    page.button("#rules-form", "Collect samples")
-    page.wait(lambda: int(page.one("#rules-progress").get_attribute("value")) >= 10, "samples")
+    page.button("#rules-form", "Collect items")
+    page.wait(lambda: int(page.one("#rules-progress").get_attribute("value")) >= 10, "items that are collected")
     page.write(conditions, 'span.name == "GET /cart"')
     page.press(Keys.CONTROL, Keys.ENTER)
     outcome = page.wait_text("#rules-result", "For Git")

@@ -109,7 +109,7 @@ function note(edge, seen) {
   found.set(key, of);
   of.steps.set(edge, { at: seen.at });
   if (seen.removed_by) of.steps.set("removed", { at: seen.at, removedBy: seen.removed_by });
-  // The way is told where the item is last.
+  // Seen at `in` and at `out`, its way is that of `out`.
   if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out")))
     Object.assign(of, { way: seen.way, wayAt: seen.way_at });
 }

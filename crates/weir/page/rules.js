@@ -1,4 +1,5 @@
-// Tries rules on samples of a pipeline. Nothing is deployed: the outcome is shown, and YAML for Git.
+// Tries rules on recent items of a pipeline, or on those that a tap collects. Nothing is deployed: the outcome is shown, and
+// YAML for Git.
 
 import { ask } from "./ask.js";
 import { $, amount, button, bytes, copy, element, rate, settle } from "./dom.js";
@@ -8,7 +9,7 @@ import { lines, summary, tree } from "./items.js";
 import { byteRates, rates, state } from "./state.js";
 import { Tap } from "./taps.js";
 
-const SAMPLES = 1000;
+const MOST = 1000;
 const PER_SECOND = 200;
 const SECONDS = 900;
 
@@ -20,7 +21,7 @@ const HINTS = {
 };
 const KINDS = ["transform", "filter", "filters"];
 
-let samples = null;
+let collected = null;
 let configured = null;
 let edited = null;
 let yaml = "";
@@ -60,9 +61,9 @@ export const rules = {
 };
 
 function choose() {
-  samples?.stop();
-  samples = null;
-  showSamples();
+  collected?.stop();
+  collected = null;
+  showCollected();
   saved = null;
   $("rules-result").replaceChildren();
   load();
@@ -78,7 +79,7 @@ async function load() {
   if (!pipeline) return;
   edited = pipeline;
   trouble("");
-  showSamples();
+  showCollected();
   try {
     const { pipelines } = await ask("api/configuration");
     if (edited !== pipeline) return;
@@ -181,30 +182,30 @@ function writtenFilters() {
 }
 
 async function collect() {
-  await samples?.stop();
+  await collected?.stop();
   trouble("");
-  samples = new Tap(showSamples);
+  collected = new Tap(showCollected);
   try {
-    await samples.open({
+    await collected.open({
       pipeline: $("rules-pipeline").value,
       edge: "in",
       items_per_second: PER_SECOND,
       seconds: SECONDS,
     });
   } catch (error) {
-    samples = null;
+    collected = null;
     trouble(error.message);
   }
-  showSamples();
+  showCollected();
 }
 
-function showSamples() {
-  const has = samples ? samples.items.size : 0;
+function showCollected() {
+  const has = collected ? collected.items.size : 0;
   $("rules-progress").value = has;
-  const words = !samples
+  const words = !collected
     ? "Rules are tried on recent items, unless you collect others. Nothing here changes the pipeline."
-    : samples.state === "open"
-      ? `${amount(has)} of at most ${amount(SAMPLES)}; preview whenever you like`
+    : collected.state === "open"
+      ? `${amount(has)} of at most ${amount(MOST)}; preview whenever you like`
       : `${amount(has)}; the tap has ended: rules are tried on recent items, or collect again`;
   if ($("rules-state").textContent !== words) $("rules-state").textContent = words;
 }
@@ -214,7 +215,7 @@ async function preview() {
   $("rules-preview").disabled = true;
   try {
     // Without a tap they are tried on recent items.
-    const tap = samples?.state === "open" ? samples.id : undefined;
+    const tap = collected?.state === "open" ? collected.id : undefined;
     const pipeline = $("rules-pipeline").value;
     const result = await ask("api/preview", {
       method: "POST",
@@ -231,7 +232,7 @@ function showResult(pipeline, result) {
   ({ yaml } = result);
   saved = { pipeline, items: result.removed_ratio, bytes: result.removed_bytes_ratio };
   if (!result.samples) trouble("Nothing has passed since the rules changed: there is nothing to try these on.");
-  const counts = `${amount(result.samples)} samples: ${amount(result.kept)} are kept, of which ` +
+  const counts = `${amount(result.samples)} items: ${amount(result.kept)} are kept, of which ` +
     `${amount(result.kept_changed)} are changed, and ${amount(result.removed)} removed` +
     `${result.failed ? `, ${amount(result.failed)} failed` : ""}${deltaWords(result.delta)}.`;
   settle(
@@ -245,7 +246,7 @@ function showResult(pipeline, result) {
       {},
       result.changed.length
         ? `The first ${result.changed.length} items that are not the same afterwards`
-        : "No sample is changed",
+        : "No item is changed",
     ),
     element("ol", { class: "items" }, ...result.changed.map(changed)),
     element("h2", {}, "For Git"),

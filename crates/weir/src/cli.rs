@@ -22,7 +22,7 @@ Examples:
   weir run examples/quickstart.yaml        receive OTLP and deliver it to the pipelines of a file
   weir check pipelines/                    report everything that is wrong with a configuration
   weir try pipelines/ --input sample.json  what transforms and filters make of a sample
-  weir try pipelines/ --recent             what they would make of what has passed a running process
+  weir try pipelines/ --recent             what they would make of what has passed through a running process
   weir crds                                what a cluster has to know of pipelines
   weir journal inspect /var/lib/weir       what waits on disk, and for whom
   weir logs status /var/lib/weir           how far the logs of containers were read
@@ -115,7 +115,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions of pipelines and Telemetry
     Crds(CrdsArgs),
-    /// Show what the pipelines of a configuration make of a sample, or of what has passed a running process, and send nothing
+    /// Show what the pipelines of a configuration make of a sample, or of what has passed through a running process,
+    /// and send nothing
     Try(TryArgs),
     /// Look into a data directory: show what waits on disk, check it, and write it out
     Journal(crate::journal::JournalArgs),
@@ -439,7 +440,7 @@ Examples:
   weir try examples/full.yaml --input examples/sample.json  before and after, line by line
   weir try pipelines/ --input sample.json --pipeline shop   of one pipeline only
   weir try pipeline.yaml --input - --format json < sample   for programs
-  weir try pipeline.yaml --recent                           what its rules would make of what has passed a running process
+  weir try pipeline.yaml --recent                           try its rules on what has passed through a running process
 
 A sample is an OTLP/JSON document (an export request, with resourceSpans, resourceMetrics or resourceLogs), or \
 several of them, one after the other: what the Collector's file exporter writes will do. Exit code 1 if a rule fails \
@@ -473,7 +474,7 @@ pub(crate) struct TryArgs {
     /// How the outcome is printed
     #[arg(long, value_enum, default_value_t = TryFormat::Diff, value_name = "FORMAT")]
     pub(crate) format: TryFormat,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "With --recent")]
     pub(crate) admin: crate::admin::AdminArgs,
 }
 

@@ -183,12 +183,13 @@ fn errors(report: &Report) -> String {
 
 #[derive(Serialize)]
 struct Answer<'a> {
+    /// Items that were tried.
     samples: u64,
     kept: u64,
     /// Of those kept.
     kept_changed: u64,
     removed: u64,
-    /// Of all samples, each as a request of its own.
+    /// Of all items, each as a request of its own.
     bytes_before: u64,
     bytes_after: u64,
     /// Of items and bytes; less than 0 if rules add more than they remove. There is none of nothing.

@@ -104,11 +104,8 @@ fn show(output: &mut Output, pipeline: &str, answer: &Value) -> io::Result<()> {
     let changed = kept_changed.map_or_else(String::new, |changed| format!(", {changed} of them changed"));
     writeln!(output.out, "{pipeline}: {}: {kept} kept{changed}; {removed} removed", count(samples, "recent item"))?;
     let ratios = ["removed_ratio", "removed_bytes_ratio"].map(|field| answer[field].as_f64());
-    if let [Some(items), Some(bytes)] = ratios.map(|ratio| ratio.map(|ratio| 100.0 * ratio)) {
-        writeln!(
-            output.out,
-            "  against no rules at all, {items:.1} % of the items and {bytes:.1} % of the bytes less"
-        )?;
+    if let [Some(items), Some(bytes)] = ratios.map(|ratio| ratio.map(saved)) {
+        writeln!(output.out, "  compared with no rules: {items} items, {bytes} bytes")?;
     }
     let delta = &answer["delta"];
     if delta.is_object() {
@@ -136,6 +133,11 @@ fn show(output: &mut Output, pipeline: &str, answer: &Value) -> io::Result<()> {
         0 => Ok(()),
         more => writeln!(output.out, "  and {} that are not the same afterwards", count(more, "more item")),
     }
+}
+
+/// Rules that set something may make items larger.
+fn saved(ratio: f64) -> String {
+    format!("{:.1} % {}", 100.0 * ratio.abs(), if ratio < 0.0 { "more" } else { "fewer" })
 }
 
 fn report(rule: &Value) -> RuleReport {
@@ -176,7 +178,7 @@ mod tests {
         let shown = String::from_utf8(output.out).unwrap();
         let expected = "\
 traces/a: 9 recent items: 5 kept, 2 of them changed; 4 removed
-  against no rules at all, 25.0 % of the items and -50.0 % of the bytes less
+  compared with no rules: 25.0 % fewer items, 50.0 % more bytes
   filter[0].conditions[0]: 4 matched, 4 removed, 1 failed: true
     no\u{20}
   removed: span \"a \"";
