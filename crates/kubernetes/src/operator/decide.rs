@@ -430,7 +430,7 @@ impl Decision {
             is_being_deleted: is_being_deleted(object),
             problem: telemetry.problem.as_ref(),
         };
-        let waits_until = picture.leaving_since.map(|since| since + PATIENCE_WITH_PODS);
+        let waits_until = picture.deleting_since.map(|since| since + PATIENCE_WITH_PODS);
         let has_pods = !picture.pods.is_empty() && !overrides.nodes_paused && waits_until.is_none_or(|end| now < end);
         if has_pods {
             self.again = self.again.into_iter().chain(waits_until).min();

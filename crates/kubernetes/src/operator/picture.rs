@@ -48,7 +48,7 @@ pub(crate) struct Picture {
     /// Since when no pipeline could run.
     pub(crate) idle_since: Option<SystemTime>,
     /// Since when the Telemetry is being deleted, as this process saw it: the API server may have another clock.
-    pub(crate) leaving_since: Option<SystemTime>,
+    pub(crate) deleting_since: Option<SystemTime>,
 }
 
 /// A configuration that nodes can read.

@@ -28,7 +28,7 @@ pub(super) struct Seen {
     pub(super) pipelines: Arc<BTreeMap<PipelineId, Arc<Value>>>,
     pub(super) telemetry: Option<Arc<Value>>,
     /// Since when that is being deleted.
-    leaving_since: Option<SystemTime>,
+    deleting_since: Option<SystemTime>,
     pub(super) secrets: Arc<BTreeMap<SecretName, SecretState>>,
     pub(super) overrides: Option<String>,
     pub(super) workloads: BTreeMap<Workload, WorkloadStatus>,
@@ -150,14 +150,14 @@ impl Seen {
             written: None,
             apis: self.apis.unwrap_or_default(),
             idle_since,
-            leaving_since: self.leaving_since,
+            deleting_since: self.deleting_since,
         }
     }
 
     /// Takes the Telemetry that counts, if there is one.
     pub(super) fn set_telemetry(&mut self, telemetry: Option<Arc<Value>>) {
         let is_leaving = telemetry.as_deref().is_some_and(is_being_deleted);
-        self.leaving_since = is_leaving.then(|| self.leaving_since.unwrap_or_else(SystemTime::now));
+        self.deleting_since = is_leaving.then(|| self.deleting_since.unwrap_or_else(SystemTime::now));
         self.telemetry = telemetry;
     }
 

@@ -92,7 +92,7 @@ fn pods_are_waited_for_since_its_deletion_was_seen() {
         let mut cluster = Cluster::new();
         let telemetry = cluster.telemetry().picture.telemetry.as_mut().unwrap();
         Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = deleted.into();
-        cluster.picture.leaving_since = Some(cluster.now);
+        cluster.picture.deleting_since = Some(cluster.now);
         cluster.now += Duration::from_secs(119);
         let decision = cluster.decide();
         assert!(decision.finalizers.is_none(), "{deleted}");
