@@ -4,6 +4,7 @@
 //! kept of a text is for those to say who keep it. And whoever reads a log wants to know what is wrong, and how much it is
 //! about; not the same line a thousand times. A condition that lasts has a line now and then: [`Seldom`]. Of many things
 //! that are in the same trouble so many are named: [`Warnings`]. What comes and goes has a few lines: [`Unsteady`].
+//! What comes again with each list has a line when it is new: [`Recurring`].
 //!
 //! This crate must not know what is told, by whom, nor any other crate of this workspace, and reads no clock.
 //!
@@ -13,11 +14,12 @@
 //! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
 //! - **LEGIBLE-4** However often something comes, there is no more than one line of it in half a minute ([`Seldom`]), or
 //!   fifty in a period of a minute for each reason ([`Warnings`]), or four changes in a period of the caller's
-//!   ([`Unsteady`]).
-//! - **LEGIBLE-5** What had no line is counted, and the count is handed out once.
+//!   ([`Unsteady`]), or one in half a day as long as each list has it ([`Recurring`]).
+//! - **LEGIBLE-5** What had no line is counted, and the count is handed out once; but not what comes again with a list.
 
 #![forbid(unsafe_code)]
 
+mod recurring;
 mod seldom;
 mod unsteady;
 mod warnings;
@@ -28,6 +30,7 @@ use std::iter::successors;
 
 use jiff::Timestamp;
 
+pub use recurring::Recurring;
 pub use seldom::Seldom;
 pub use unsteady::Unsteady;
 pub use warnings::{LeftOut, Warnings};

@@ -30,10 +30,9 @@ pub(crate) fn for_command(paths: &[PathBuf]) -> anyhow::Result<Option<Loaded>> {
     Ok(loaded)
 }
 
-/// For a gateway; it is also checked against what runs so far. Warnings that are new are logged.
+/// For a gateway; it is also checked against what runs so far. Who takes it up logs its warnings.
 pub(crate) fn for_gateway(paths: &[PathBuf], strict: bool, running: &LogOutputs) -> Result<Loaded, Report> {
     let loaded = Files::read(paths).load(&options(strict))?.runnable()?;
     loaded.log_outputs.check_after(running)?;
-    findings::log_news(&loaded.warnings);
     Ok(loaded)
 }

@@ -1,20 +1,14 @@
 //! Findings about a configuration: printed for people, logged for programs, and as JSON.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::slice;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
+use weir_legible::Recurring;
 use weir_plan::PipelineId;
 use weir_resources::{Diagnostic, Reason, Severity, Source};
-
-/// A warning that stays is logged again after this.
-const LOGGED_EVERY: Duration = Duration::from_secs(12 * 3600);
-
-/// Warnings of the configuration that was read last, and when each of them was logged.
-static LOGGED: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
 
 /// Prints them: with source lines on a terminal, a line each elsewhere.
 pub(crate) fn print(diagnostics: &[Diagnostic], sources: &[Source]) -> io::Result<()> {
@@ -45,21 +39,18 @@ pub(crate) fn log(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// Logs those warnings of a configuration that the one before did not have. Where pipelines change all the time, what is
-/// deprecated in others would be in the log each time.
-pub(crate) fn log_news(warnings: &[Diagnostic]) {
-    let (mut logged, now) = (LOGGED.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
-    let before = std::mem::take(&mut *logged);
-    for warning in warnings {
-        // Not in which line: that changes with what is above it.
-        let Diagnostic { file, field, message, pipeline, .. } = warning;
-        let what = format!("{file} {pipeline:?} {field} {message}");
-        let at = before.get(&what).copied().filter(|at| now.duration_since(*at) < LOGGED_EVERY);
-        if at.is_none() {
-            log(slice::from_ref(warning));
-        }
-        logged.insert(what, at.unwrap_or(now));
+/// Logs those warnings of a configuration that the one before did not have, and those that were logged long ago. Where
+/// pipelines change all the time, what is deprecated in others would be in the log each time.
+pub(crate) fn log_news(warnings: &[Diagnostic], logged: &mut Recurring) {
+    for warning in logged.due(warnings.iter().map(|warning| (without_place(warning), warning)), Instant::now()) {
+        log(slice::from_ref(warning));
     }
+}
+
+/// Which warning it is. In which line it is changes with what is above it.
+fn without_place(warning: &Diagnostic) -> String {
+    let Diagnostic { file, field, message, pipeline, .. } = warning;
+    format!("{file} {pipeline:?} {field} {message}")
 }
 
 /// As one value.

@@ -20,7 +20,7 @@ use tracing::field::display;
 use weir_engine::{Addresses, BookFigures, Engine, Entrance, Probes};
 use weir_enrich::{PodList, Pods};
 use weir_kubernetes::node::Facts;
-use weir_legible::Seldom;
+use weir_legible::{Recurring, Seldom};
 use weir_plan::{PipelineId, Plan};
 use weir_resources::Loaded;
 
@@ -28,9 +28,10 @@ use crate::allocator;
 use crate::cli::ProcessArgs;
 use crate::container_logs::LogAgent;
 use crate::data_dir::DataDir;
+use crate::findings;
 use crate::handover::{self, Predecessor, Successor};
 use crate::health;
-use crate::host::{self, Host, News, Place, Reading};
+use crate::host::{self, Host, News, Place, Reading, Trigger};
 use crate::limits;
 use crate::page::Configurations;
 use crate::runtime_metrics::RuntimeMetrics;
@@ -91,6 +92,14 @@ async fn unless<T>(ends: impl Future<Output = ()>, work: impl Future<Output = T>
     }
 }
 
+/// What to begin with. The log was told of its warnings.
+async fn first(host: &mut impl Host) -> anyhow::Result<(Trigger, Loaded, Recurring)> {
+    let (trigger, loaded) = host.first().await?;
+    let mut warnings_reported = Recurring::default();
+    findings::log_news(&loaded.warnings, &mut warnings_reported);
+    Ok((trigger, loaded, warnings_reported))
+}
+
 /// The sources of this process, which do nothing as yet.
 fn agents(
     args: &Arc<ProcessArgs>,
@@ -137,6 +146,8 @@ struct Gateway<H> {
     memory: usize,
     /// When the log was told that facts about the cluster cannot be used.
     facts_reported: Seldom,
+    /// Warnings of the last configuration, and when the log was told of them.
+    warnings_reported: Recurring,
 }
 
 impl<H: Host> Gateway<H> {
@@ -144,7 +155,7 @@ impl<H: Host> Gateway<H> {
     /// everything that can be wrong is found before the engine starts: it delivers what is on disk at once.
     async fn start(args: Arc<ProcessArgs>, mut host: H) -> anyhow::Result<Self> {
         let security = Watch::new(security::files(&args))?;
-        let (trigger, mut loaded) = host.first().await?;
+        let (trigger, mut loaded, warnings_reported) = first(&mut host).await?;
         let Facts { mut facts, state } = host::facts_of(&mut loaded);
         let Loaded { plan, log_outputs, .. } = loaded;
         let mut settings = settings::of(&args, &plan)?;
@@ -161,9 +172,8 @@ impl<H: Host> Gateway<H> {
             log_agent.keep_in(logs);
         }
         log_agent.prepare(&plan)?;
-        let memory = settings.memory;
+        let (memory, scrapables) = (settings.memory, mem::take(&mut facts.scrapables));
         allocator::keep_within(memory);
-        let scrapables = mem::take(&mut facts.scrapables);
         let pods = Arc::new(PodList::new(facts));
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
@@ -190,6 +200,7 @@ impl<H: Host> Gateway<H> {
             configurations,
             memory,
             facts_reported: Seldom::default(),
+            warnings_reported,
         })
     }
 

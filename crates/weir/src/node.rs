@@ -336,7 +336,5 @@ fn version(told: &Configuration) -> Version {
 fn load(told: &Configuration) -> Result<Loaded, Report> {
     let source = Source { name: format!("Secret {}", node::CONFIGURATION), text: told.text.clone() };
     // Without a pipeline there is nothing to do, which is no mistake: the operator decides who runs.
-    let loaded = weir_resources::load(&[source], &options(false))?;
-    findings::log_news(&loaded.warnings);
-    Ok(loaded)
+    weir_resources::load(&[source], &options(false))
 }

@@ -46,6 +46,7 @@ impl<H: Host> Gateway<H> {
     async fn reload(&mut self, trigger: &Trigger, loaded: Result<Loaded, Report>) {
         match loaded {
             Ok(mut loaded) => {
+                findings::log_news(&loaded.warnings, &mut self.warnings_reported);
                 let facts = host::facts_of(&mut loaded);
                 let Loaded { plan, log_outputs, .. } = loaded;
                 match self.take_up(plan, facts).await {
