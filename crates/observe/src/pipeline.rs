@@ -52,6 +52,11 @@ impl Rhythm {
         5 * self.every
     }
 
+    /// Looks are never exactly so far apart: what should have been so long ago at one is, a little earlier.
+    fn slack(self) -> Duration {
+        self.every / 2
+    }
+
     /// What counts as lately, for pipelines that have little to do.
     pub fn long(self) -> Duration {
         60 * self.every
@@ -122,8 +127,10 @@ impl Seen {
     fn at(now: Duration, before: Option<Self>, is_back: bool, rhythm: Rhythm) -> Self {
         let hold = match before {
             Some(before) if before.is_told(now) => before.hold,
-            Some(before) if is_back && now - before.last < rhythm.long() => rhythm.long().min(2 * (now - before.last)),
-            _ => rhythm.hold(),
+            Some(before) if is_back && now - before.last < rhythm.long() => {
+                rhythm.long().min(2 * (now - before.last)) - rhythm.slack()
+            }
+            _ => rhythm.hold() - rhythm.slack(),
         };
         Self { last: now, hold }
     }
@@ -218,7 +225,7 @@ impl Pipeline {
         if step.delivered > 0 {
             (self.delivered, self.has_delivered) = (*now, true);
             for (seen, _) in self.seen.iter_mut().zip(State::TROUBLES).filter(|(_, state)| state.delivers_nothing()) {
-                seen.iter_mut().for_each(|seen| seen.hold = self.rhythm.hold());
+                seen.iter_mut().for_each(|seen| seen.hold = self.rhythm.hold() - self.rhythm.slack());
             }
             if self.verdict.state().delivers_nothing() {
                 // What was lost until now was told.
@@ -238,7 +245,7 @@ impl Pipeline {
         }
         self.concern(&before, now);
         self.recent.push_back(*now);
-        while self.recent.get(1).is_some_and(|second| now.after(second) >= self.rhythm.recent()) {
+        while self.recent.get(1).is_some_and(|second| now.after(second) + self.rhythm.slack() >= self.rhythm.recent()) {
             self.recent.pop_front();
         }
         if now.after(&self.long[1]) >= self.rhythm.long() {

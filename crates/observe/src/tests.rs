@@ -107,7 +107,9 @@ impl Case {
     }
 
     fn see(&mut self) -> State {
-        let at = Moment { since_start: EVERY * self.looks, unix_seconds: UNIX + 5 * u64::from(self.looks) };
+        // No two looks are exactly as far apart as two others.
+        let late = Duration::from_millis(u64::from(self.looks * 7919 % 90));
+        let at = Moment { since_start: EVERY * self.looks + late, unix_seconds: UNIX + 5 * u64::from(self.looks) };
         self.looks += 1;
         self.changes.extend(self.monitor.look(at, &[(self.id.clone(), self.look.clone())]));
         self.state()
