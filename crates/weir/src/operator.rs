@@ -91,6 +91,9 @@ pub(crate) struct OperatorArgs {
     /// Argument for `weir node`; may be given several times
     #[arg(long, help_heading = NODES, value_name = "ARGUMENT", allow_hyphen_values = true)]
     node_arg: Vec<String>,
+    /// Give nodes the right nodes/proxy, which kubelets before Kubernetes 1.33 want; the operator must have it, too
+    #[arg(long, help_heading = NODES)]
+    nodes_proxy: bool,
     /// Run gateway, log agent and metric agent as DaemonSets of their own
     #[arg(long, help_heading = NODES)]
     split_roles: bool,
@@ -275,6 +278,7 @@ fn options(args: OperatorArgs, pending: Option<Pending>) -> anyhow::Result<Optio
         tolerations: args.node_tolerations,
         node_selector,
         node_args: args.node_arg,
+        nodes_proxy: args.nodes_proxy,
         workload_labels: map(args.additional_workload_label),
         workload_annotations: map(args.additional_workload_annotation),
         pod_labels: map(args.additional_pod_label),

@@ -385,7 +385,6 @@ impl Decision {
             layout,
             ports: running().filter_map(|decided| decided.port).collect(),
             istio: picture.apis.istio,
-            coarse_kubelet_rights: picture.apis.coarse_kubelet_rights,
             owner: picture.telemetry.as_deref().filter(|telemetry| !is_being_deleted(telemetry)),
         };
         self.apply = vec![manifests::class(options)];

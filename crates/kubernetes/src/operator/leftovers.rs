@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn nothing_is_removed_that_nodes_need() {
         let ours: BTreeSet<_> = manifests::all("kyma-system", true).into_iter().collect();
-        let apis = Apis { istio: true, vertical_pod_autoscaler: true, ..Apis::default() };
+        let apis = Apis { istio: true, vertical_pod_autoscaler: true };
         let both: Vec<_> = all("kyma-system", apis).into_iter().filter(|key| ours.contains(key)).collect();
         // They had the same names before. Those that are applied are left alone, whoever made them.
         let agents = [Workload::LogAgent, Workload::MetricAgent]

@@ -34,8 +34,6 @@ pub(crate) struct Nodes<'a> {
     pub(crate) ports: BTreeSet<u16>,
     /// Whether there is a service mesh.
     pub(crate) istio: bool,
-    /// Whether the right to read the pods of a kubelet is part of one to do much more.
-    pub(crate) coarse_kubelet_rights: bool,
     /// The Telemetry, with which everything goes.
     pub(crate) owner: Option<&'a Value>,
 }

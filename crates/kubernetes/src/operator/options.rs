@@ -34,6 +34,9 @@ pub struct Options {
     pub node_selector: BTreeMap<String, String>,
     /// More arguments for the nodes.
     pub node_args: Vec<String>,
+    /// Whether nodes get the right `nodes/proxy`: kubelets before Kubernetes 1.33 know no smaller one. The operator must
+    /// have it, too.
+    pub nodes_proxy: bool,
     /// Which workloads there are.
     pub scale: Scale,
     /// Where to say what waits in pods, if an autoscaler may ask it here.

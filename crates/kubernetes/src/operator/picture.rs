@@ -81,8 +81,6 @@ pub(crate) struct Refused {
 pub(crate) struct Apis {
     pub(crate) istio: bool,
     pub(crate) vertical_pod_autoscaler: bool,
-    /// Whether the right to read the pods of a kubelet is part of one to do much more.
-    pub(crate) coarse_kubelet_rights: bool,
 }
 
 /// What names a Secret.

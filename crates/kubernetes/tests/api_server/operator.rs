@@ -68,6 +68,7 @@ pub(crate) fn options() -> Options {
         tolerations: json!([{ "operator": "Exists" }]),
         node_selector: BTreeMap::new(),
         node_args: Vec::new(),
+        nodes_proxy: false,
         workload_labels: BTreeMap::new(),
         workload_annotations: BTreeMap::new(),
         pod_labels: BTreeMap::new(),

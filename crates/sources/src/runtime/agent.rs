@@ -316,7 +316,7 @@ impl Watcher {
                 kubelet = url,
                 error,
                 left_out,
-                advice = "look at the kubelet's address, and at the right to read nodes/stats and nodes/metrics",
+                advice = "look at the kubelet's address, and at the right to read nodes/stats and nodes/pods",
                 "cannot get runtime metrics from the kubelet; trying again"
             );
             self.told = error;

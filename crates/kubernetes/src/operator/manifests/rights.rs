@@ -34,7 +34,7 @@ impl Nodes<'_> {
         if needs.runtime {
             let mut pages = vec!["nodes/stats", "nodes/pods"];
             // It is the right to run commands in every pod, too.
-            if self.coarse_kubelet_rights {
+            if self.options.nodes_proxy {
                 pages.push("nodes/proxy");
             }
             rules.push(json!({ "apiGroups": [""], "resources": pages, "verbs": ["get"] }));

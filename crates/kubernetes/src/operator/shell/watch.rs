@@ -327,15 +327,6 @@ async fn apis(client: Client, world: Arc<World>) {
 
 async fn discover(client: &Client) -> Result<Apis, Trouble> {
     let groups = request(client.list_api_groups()).await?.groups;
-    let version = request(client.apiserver_version()).await?;
     let has = |group: &str| groups.iter().any(|found| found.name == group);
-    let minor: u32 = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_default();
-    Ok(Apis {
-        istio: has("networking.istio.io"),
-        vertical_pod_autoscaler: has("autoscaling.k8s.io"),
-        coarse_kubelet_rights: minor < FINE_KUBELET_RIGHTS,
-    })
+    Ok(Apis { istio: has("networking.istio.io"), vertical_pod_autoscaler: has("autoscaling.k8s.io") })
 }
-
-/// From this minor version of Kubernetes 1 on, there is a right to read the list of pods of a kubelet, and nothing else.
-const FINE_KUBELET_RIGHTS: u32 = 33;

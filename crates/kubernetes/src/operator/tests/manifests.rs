@@ -93,7 +93,7 @@ fn rights_are_those_that_pipelines_need() {
     assert!(!text.contains("nodes/proxy") && !text.contains("secrets") && !text.contains("\"*\""));
     let verbs = rules.as_array().unwrap().iter().flat_map(|rule| rule["verbs"].as_array().unwrap().clone());
     assert!(verbs.into_iter().all(|verb| ["get", "list", "watch"].contains(&verb.as_str().unwrap())));
-    cluster.picture.apis.coarse_kubelet_rights = true;
+    cluster.options.nodes_proxy = true;
     assert!(rights(&cluster.decide()).to_string().contains("nodes/proxy"), "older kubelets know no other");
 
     let decision = cluster.decide();
