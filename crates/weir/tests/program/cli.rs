@@ -370,13 +370,19 @@ async fn convert_says_what_check_refuses_of_its_output() {
     }
 }
 
+/// The documents of a text.
+fn documents(text: String) -> Vec<Value> {
+    let mut files = weir_resources::Files::read(&[]);
+    files.sources.push(weir_resources::Source { name: "documents.yaml".to_owned(), text });
+    let mut read = files.documents().unwrap();
+    read.remove(0).1
+}
+
 #[tokio::test]
 async fn crds_prints_what_a_cluster_has_to_know() {
     let yaml = weir(&["crds"]).await;
     assert_eq!((yaml.code, yaml.err.as_str()), (Some(0), ""));
-    let mut files = weir_resources::Files::read(&[]);
-    files.sources.push(weir_resources::Source { name: "crds.yaml".to_owned(), text: yaml.out });
-    let documents = files.documents().unwrap().remove(0).1;
+    let documents = documents(yaml.out);
     let json: Value = serde_json::from_str(&weir(&["crds", "--format", "json"]).await.out).unwrap();
     assert_eq!((&json["kind"], &json["items"]), (&json!("List"), &json!(documents)));
     assert_eq!(documents.len(), 4);
@@ -385,6 +391,23 @@ async fn crds_prints_what_a_cluster_has_to_know() {
     let elsewhere: Value = serde_json::from_str(&elsewhere).unwrap();
     let client = &elsewhere["items"][0]["spec"]["conversion"]["webhook"]["clientConfig"];
     assert_eq!(*client, json!({"service": {"namespace": "a", "name": "b", "path": "/convert", "port": 443}}));
+}
+
+/// `deploy/render.sh` writes both files, and needs Helm to look at them.
+#[tokio::test]
+async fn what_is_deployed_has_the_definitions_that_crds_prints() {
+    const ADVICE: &str = "is not up to date: run deploy/render.sh";
+    let printed = weir(&["crds"]).await.out;
+    let deploy = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy"));
+    let read = |name: &str| std::fs::read_to_string(deploy.join(name)).unwrap();
+    assert!(read("chart/files/crds.yaml") == printed, "deploy/chart/files/crds.yaml {ADVICE}");
+    let mut rendered = documents(read("weir.yaml"));
+    rendered.retain(|document| document["kind"] == "CustomResourceDefinition");
+    for definition in &mut rendered {
+        // The chart adds labels and annotations.
+        definition["metadata"].as_object_mut().unwrap().retain(|key, _| key == "name");
+    }
+    assert!(rendered == documents(printed), "deploy/weir.yaml {ADVICE}");
 }
 
 #[tokio::test]
