@@ -255,12 +255,13 @@ async fn what_is_changed_is_changed_back(cluster: &Cluster) {
     .await;
     let wrong = json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } });
     cluster.send(Method::PATCH, DAEMON_SET, Some(&wrong)).await.ok();
-    // Nobody but the one who set it owns the field, so it stays; what we own is ours.
+    // Nobody but the one who set it owns the field, so it is still there when what we own is ours again.
     let wrong = json!({ "spec": { "template": { "spec": { "priorityClassName": "other" } } } });
     cluster.send(Method::PATCH, DAEMON_SET, Some(&wrong)).await.ok();
     eventually("the DaemonSet is what it was", || async {
         let now = found(cluster, DAEMON_SET).await?;
-        (now["spec"]["template"]["spec"]["priorityClassName"] == "telemetry-priority-class-high").then_some(())
+        let pods = &now["spec"]["template"]["spec"];
+        (pods["priorityClassName"] == "telemetry-priority-class-high" && pods["hostNetwork"] == true).then_some(())
     })
     .await;
 }
