@@ -534,3 +534,34 @@ fn schemas_are_structural() {
         }
     }
 }
+
+/// By the published words: columns of `kubectl get`, short names and categories.
+#[test]
+fn kubectl_shows_the_published_columns_and_knows_the_names() {
+    let pipelines = json!(["kyma-telemetry", "kyma-telemetry-pipelines"]);
+    let telemetry = json!(["kyma-modules", "kyma-telemetry"]);
+    let [configuration, gateway, agent, flow] =
+        ["Configuration Generated", "Gateway Healthy", "Agent Healthy", "Flow Healthy"];
+    let all = vec![configuration, gateway, agent, flow, "Age"];
+    let expected = [
+        ("TracePipeline", "tp", &pipelines, vec![configuration, gateway, flow, "Age"]),
+        ("MetricPipeline", "mp", &pipelines, all.clone()),
+        ("LogPipeline", "lp", &pipelines, all),
+        ("Telemetry", "tel", &telemetry, vec!["State", "Age"]),
+    ];
+    let definitions = custom_resource_definitions(&ConversionWebhook::url("https://localhost:1/convert"));
+    for (definition, (kind, short, categories, columns)) in definitions.iter().zip(expected) {
+        let names = &definition["spec"]["names"];
+        assert_eq!((&names["kind"], &names["shortNames"]), (&json!(kind), &json!([short])));
+        assert_eq!(&names["categories"], categories, "{kind}");
+        for version in definition["spec"]["versions"].as_array().unwrap() {
+            let shown = version["additionalPrinterColumns"].as_array().unwrap().iter();
+            let shown: Vec<_> = shown.map(|column| column["name"].as_str().unwrap()).collect();
+            let mut columns = columns.clone();
+            if kind == "LogPipeline" && version["name"] == "v1alpha1" {
+                columns.insert(4, "Unsupported Mode");
+            }
+            assert_eq!(shown, columns, "{kind} {}", version["name"]);
+        }
+    }
+}
