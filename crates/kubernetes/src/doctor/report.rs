@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use serde_json::Value;
 use weir_legible::line;
 
 use super::findings::amounts;
@@ -113,7 +114,7 @@ fn books(out: &mut String, pipeline: &str, totals: &Totals) -> fmt::Result {
 }
 
 fn pod(out: &mut String, pod: &PodSeen) -> fmt::Result {
-    let PodSeen { name, part, node, image, ready, ending, restarts, last_end, .. } = pod;
+    let PodSeen { name, part, node, image, ready, ending, restarts, last_end, page, .. } = pod;
     let part = if *part == Part::Operator { "operator" } else { "node" };
     let ready = match (ending, ready) {
         (true, _) => "ending",
@@ -122,7 +123,14 @@ fn pod(out: &mut String, pod: &PodSeen) -> fmt::Result {
     };
     let end = last_end.as_ref().map(|end| format!(", the last time after {end}")).unwrap_or_default();
     let restarts = if *restarts == 0 { String::new() } else { format!(", started again {restarts} times{end}") };
-    writeln!(out, "{name} ({part}) on {node}: {ready}{restarts}, image {image}")
+    let pending = page.as_ref().map(|page| format!(", pending {}", pending(page))).unwrap_or_default();
+    writeln!(out, "{name} ({part}) on {node}: {ready}{restarts}{pending}, image {image}")
+}
+
+/// What a node owes for all pipelines together: a workload that is not needed any more stays until it is nothing.
+fn pending(page: &Value) -> u64 {
+    let pipelines = page["pipelines"].as_array().into_iter().flatten();
+    pipelines.filter_map(|pipeline| pipeline["pending"].as_u64()).fold(0, u64::saturating_add)
 }
 
 /// Texts come from elsewhere: none of them may look like a part of the report, or control a terminal.

@@ -51,6 +51,8 @@ fn when_all_is_well_nothing_is_found() {
     let report = report(&seen);
     assert!(report.starts_with("All is well"), "{report}");
     assert!(report.contains("traces/shop: delivered 14, pending 2, dropped 0, rejected 0"), "{report}");
+    assert!(report.contains("gateway-2 (node) on n1: ready, pending 1, image"), "{report}");
+    assert!(report.contains("manager-1 (operator) on n1: ready, image"), "{report}");
 }
 
 #[test]
