@@ -171,6 +171,10 @@ def test_what_is_wrong_is_refused_or_said(cluster: Cluster) -> None:
     cluster.apply(missing)
     reason = lambda: "ReferencedSecretMissing" in _reasons(cluster, "tracepipeline/missing")
     wait_until(reason, "the status says what is missing")
+    message = next(it["message"] for it in _conditions(cluster, "tracepipeline/missing") if it["reason"] == "ReferencedSecretMissing")
+    described = lambda: cluster.kubectl("describe", "tracepipeline", "missing")
+    wait_until(lambda: re.search(r"Warning +ReferencedSecretMissing ", described()), "there is an event of it")
+    assert re.search(rf"Message: +{re.escape(message)}", described()), described()
     assert "GatewayConfigured" in _reasons(cluster, "tracepipeline/short"), "another pipeline is not affected"
     said = _doctor(cluster)
     assert (said.returncode, "nowhere" in said.stdout) == (2, True), said.stdout
