@@ -34,8 +34,8 @@ pub struct Options {
     pub node_selector: BTreeMap<String, String>,
     /// More arguments for the nodes.
     pub node_args: Vec<String>,
-    /// Whether nodes get the right `nodes/proxy`: kubelets before Kubernetes 1.33 know no smaller one. The operator must
-    /// have it, too.
+    /// Whether nodes get the right `nodes/proxy`: kubelets before Kubernetes 1.33 know no smaller one. It can only be
+    /// given by an operator that has it.
     pub nodes_proxy: bool,
     /// Which workloads there are.
     pub scale: Scale,
