@@ -19,7 +19,7 @@ use self::gate::{Gate, Violation};
 use self::runs::Run;
 use self::statistics::{Ratio, centre, ratio};
 use crate::output::printed;
-use crate::report::history::{History, USUAL_NAME};
+use crate::report::history::{History, USUAL_NAME, are_alike, duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,9 +65,6 @@ pub enum Format {
     /// One JSON document
     Json,
 }
-
-/// How many times as long the longest of tests may be that are the same: the last requests of some take a while.
-const TIMES_ALIKE: f64 = 1.5;
 
 /// Everything that was compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -291,19 +288,19 @@ fn doubts(base: &[Run], new: &[Run]) -> Vec<String> {
     machines.into_iter().collect()
 }
 
-/// What is measured with another load, or for another time, is another figure; and whatever is on both sides hides a
-/// difference.
+/// What is measured with another load, or was to be measured for another time, is another figure; and whatever is on both
+/// sides hides a difference.
 fn mismatches(base: &[Run], new: &[Run]) -> Vec<String> {
     let runs = || base.iter().chain(new);
     let scenarios = different(runs().filter_map(|run| Some(subject(run.rows.first()?).0)));
     let of_scenario = scenarios.into_iter().flat_map(|scenario| {
         let of = || runs().filter(|run| run.rows.first().is_some_and(|row| subject(row).0 == scenario));
         let loads = different(of().filter_map(|run| Some(run.environment.as_ref()?.load.clone())));
-        let times = of().flat_map(|run| &run.rows).filter_map(|row| row.get("duration_s")?.as_f64());
+        let times = of().filter_map(|run| duration(run.environment.as_ref(), &run.rows));
         let (shortest, longest) = times.fold((f64::MAX, 0.0_f64), |(low, high), time| (low.min(time), high.max(time)));
         let loads =
             (loads.len() > 1).then(|| format!("{scenario} was measured with different loads: {}", loads.join(" / ")));
-        let times = (longest > shortest * TIMES_ALIKE)
+        let times = (!are_alike(shortest, longest))
             .then(|| format!("{scenario} was measured for {shortest:.1} s here and {longest:.1} s there"));
         loads.into_iter().chain(times).collect::<Vec<_>>()
     });

@@ -83,6 +83,32 @@ fn different_machines_and_loads_are_doubts() {
     assert!(text.contains("doubt: not the same test: ") && text.contains("lost"), "{text}");
 }
 
+/// How long a log agent is measured is what it takes; and a peer may take longer than Weir.
+#[test]
+fn a_test_that_took_longer_by_itself_is_the_same() {
+    let took = |scenario: &str, asked: Option<f64>, weir: f64| {
+        let row = |system: &str, seconds: f64| {
+            let mut row = json!({"system": system, "scenario": scenario, "duration_s": seconds});
+            if scenario == "logagent" {
+                row["input_mb"] = json!(400.0);
+            }
+            row
+        };
+        let environment = Environment { asked_duration_s: asked, ..Environment::default() };
+        let source = format!("{scenario} of {weir} s");
+        Run { source, environment: Some(environment), ..run(json!([row("weir", weir), row("otelcol", 10.0 * weir)])) }
+    };
+    let mismatches = |base: Run, new: Run| compare(&[base], &[new], 0.1).mismatches;
+    for asked in [Some(60.0), None] {
+        let mismatches = mismatches(took("logagent", asked, 2.0), took("logagent", asked, 1.0));
+        assert_eq!(mismatches, Vec::<String>::new(), "{asked:?}");
+    }
+    let asked = mismatches(took("logagent", Some(5.0), 2.0), took("logagent", Some(60.0), 2.1));
+    assert_eq!(asked, ["logagent was measured for 5.0 s here and 60.0 s there"]);
+    let of_weir = mismatches(took("traces", None, 60.0), took("traces", Some(61.0), 60.1));
+    assert_eq!(of_weir, Vec::<String>::new(), "what does not say it was measured for 60 s, and its peer for longer");
+}
+
 #[test]
 fn json_has_no_infinity() {
     let lossy = run(json!([{"system": "weir", "scenario": "traces", "lost": 3}]));

@@ -32,6 +32,9 @@ pub(crate) struct Environment {
     pub(crate) seconds: f64,
     /// What was offered, and what both systems did to it: figures of another load are others.
     pub(crate) load: String,
+    /// How long it was to be measured (`-d`), which may end earlier; what earlier versions wrote does not say it.
+    #[serde(default)]
+    pub(crate) asked_duration_s: Option<f64>,
     /// Of the Weir that was tested.
     pub(crate) version: String,
     /// The commit it was built from, where that is known.

@@ -93,6 +93,26 @@ fn parse(line: &str) -> anyhow::Result<Entry> {
     Ok(entry)
 }
 
+/// How many times as long the longest of tests may be that are the same: the last requests of some take a while.
+const TIMES_ALIKE: f64 = 1.5;
+
+/// Whether tests can be the same that are measured for so long, at least and at most.
+pub(crate) fn are_alike(shortest: f64, longest: f64) -> bool {
+    longest <= shortest * TIMES_ALIKE
+}
+
+/// For how long a test was to be measured, if that is known. Where it is not said, it is how long Weir was measured; but not
+/// where it read files, which have `input_mb`: that may have ended when all of them had arrived.
+pub(crate) fn duration(environment: Option<&Environment>, rows: &[Figures]) -> Option<f64> {
+    let asked = environment.and_then(|environment| environment.asked_duration_s);
+    let says_it = |row: &&Figures| {
+        let is_weir = row.get("system").and_then(Value::as_str) == Some("weir");
+        is_weir && !row.contains_key("input_mb")
+    };
+    let measured = rows.iter().filter(says_it).filter_map(|row| row.get("duration_s")?.as_f64());
+    asked.or_else(|| measured.reduce(f64::max))
+}
+
 /// What to compare a test with: the latest one of the same scenario and load that another version made, or else the latest
 /// one.
 pub(crate) fn previous<'a>(entries: &'a [Entry], scenario: &str, environment: &Environment) -> Option<&'a Entry> {

@@ -73,7 +73,11 @@ impl Prepared {
     pub(crate) async fn environment(&self, here: &Here) -> Environment {
         let peers: Vec<(&str, &Path)> =
             self.args.peers.iter().map(|peer| (peer.name(), peer.program.as_path())).collect();
-        let environment = Environment { load: self.load(), ..Environment::begin(here.machine.clone()) };
+        let environment = Environment {
+            load: self.load(),
+            asked_duration_s: Some(self.settings.duration.as_secs_f64()),
+            ..Environment::begin(here.machine.clone())
+        };
         environment.of(self.args.weir.as_deref(), &peers).await
     }
 
