@@ -31,7 +31,7 @@ Examples:
 A RUN is a directory that -o wrote or one with several of them, a result.json, or a version, commit or name (-n) of the
 history, which means all of its runs. The first is the baseline.
 
-Exit code 3: with --gate, something is worse than it may be, or the tests are not the same.";
+Exit code 3: with --gate, something is worse than it may be, a new run did not pass, or the tests are not the same.";
 
 /// Compare two load tests, or repeated ones.
 #[derive(Args, Debug, Clone)]
@@ -75,6 +75,8 @@ pub(crate) struct Comparison {
     pub(crate) doubts: Vec<String>,
     /// Why these are not the same test. No gate is open for them.
     pub(crate) mismatches: Vec<String>,
+    /// What is compared with the baseline and did not pass, and why not. No gate is open for it.
+    pub(crate) failures: Vec<String>,
     pub(crate) rows: Vec<Row>,
     /// Scenarios and systems that are on one side only.
     pub(crate) only_in_base: Vec<String>,
@@ -157,7 +159,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut comparison = compare(&base, &new, f64::from(args.noise) / 100.0);
     comparison.gate = gate.map(|gate| {
         let violations = gate.violations(&comparison.rows, &measured(&base));
-        GateResult { passed: violations.is_empty() && comparison.mismatches.is_empty(), violations }
+        let Comparison { mismatches, failures, .. } = &comparison;
+        GateResult { passed: violations.is_empty() && mismatches.is_empty() && failures.is_empty(), violations }
     });
     let text = match args.format {
         Format::Text => present::text(&comparison, args.noise),
@@ -198,6 +201,7 @@ fn compare(base: &[Run], new: &[Run], assumed_noise: f64) -> Comparison {
         new: new.iter().map(source).collect(),
         doubts: doubts(base, new),
         mismatches: mismatches(base, new),
+        failures: failures(new),
         rows: both.flat_map(|subject| rows(subject, base, new, assumed_noise)).collect(),
         only_in_base: only_in(&of_base, &of_new),
         only_in_new: only_in(&of_new, &of_base),
@@ -280,12 +284,18 @@ fn verdict(Ratio { low, high, .. }: Ratio, better: Better) -> Verdict {
     }
 }
 
-/// Figures of different machines say less.
+/// Runs that did not pass.
+fn failures(runs: &[Run]) -> Vec<String> {
+    let failed = |run: &Run| run.failure.as_ref().map(|failure| format!("{} did not pass: {failure}", run.source));
+    runs.iter().filter_map(failed).collect()
+}
+
+/// Figures of different machines say less, and so do those of a baseline that did not pass.
 fn doubts(base: &[Run], new: &[Run]) -> Vec<String> {
     let environments = base.iter().chain(new).filter_map(|run| run.environment.as_ref());
     let machines = different(environments.map(|environment| environment.machine.describe()));
     let machines = (machines.len() > 1).then(|| format!("measured on different machines: {}", machines.join(" / ")));
-    machines.into_iter().collect()
+    machines.into_iter().chain(failures(base)).collect()
 }
 
 /// What is measured with another load, or was to be measured for another time, is another figure; and whatever is on both

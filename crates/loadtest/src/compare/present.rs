@@ -29,6 +29,7 @@ pub(super) fn text(comparison: &Comparison, assumed_noise: u8) -> String {
     text.extend(comparison.doubts.iter().map(|doubt| format!("doubt: {doubt}\n")));
     let word = if comparison.gate.is_some() { "FAILED" } else { "doubt" };
     text.extend(comparison.mismatches.iter().map(|mismatch| format!("{word}: not the same test: {mismatch}\n")));
+    text.extend(comparison.failures.iter().map(|failure| format!("{word}: {failure}\n")));
     if let Some(gate) = &comparison.gate {
         text.extend(gate.violations.iter().map(|violation| format!("FAILED: {}\n", violation.text)));
         text += if gate.passed { "the gate is passed\n" } else { "" };

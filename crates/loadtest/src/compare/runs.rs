@@ -6,6 +6,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::files;
 use crate::report::Environment;
+use crate::report::environment::Record;
 use crate::report::history::{Entry, Figures, History};
 use crate::scenario::{ENVIRONMENT, RESULT, rows_of};
 
@@ -16,6 +17,8 @@ pub(crate) struct Run {
     pub(crate) source: String,
     /// When and where it was measured, if that is known.
     pub(crate) environment: Option<Environment>,
+    /// Why it did not pass; nothing when it did, or when nobody knows.
+    pub(crate) failure: Option<String>,
     pub(crate) rows: Vec<Figures>,
 }
 
@@ -65,8 +68,16 @@ fn of_result(path: &Path) -> anyhow::Result<Run> {
     let rows =
         rows_of(&text).with_context(|| format!("cannot use {}: it is no result of a load test", path.display()))?;
     let environment = path.with_file_name(ENVIRONMENT);
-    let environment = if environment.is_file() { Some(files::read_json(&environment)?) } else { None };
-    Ok(Run { source: path.display().to_string(), environment, rows })
+    let record: Option<Record> = if environment.is_file() { Some(files::read_json(&environment)?) } else { None };
+    let source = path.display().to_string();
+    let Some(Record { environment, passed, failures }) = record else {
+        return Ok(Run { source, rows, ..Run::default() });
+    };
+    Ok(Run { source, environment: Some(environment), failure: failure(passed.unwrap_or(true), &failures), rows })
+}
+
+fn failure(passed: bool, failures: &[String]) -> Option<String> {
+    (!passed).then(|| failures.join("; "))
 }
 
 fn of_history(word: &str, history: &History) -> anyhow::Result<Vec<Run>> {
@@ -93,7 +104,8 @@ fn is_named(entry: &Entry, word: &str) -> bool {
 
 fn of_entry(entry: Entry) -> Run {
     let source = format!("{} of {}", entry.scenario, entry.environment.started);
-    Run { source, environment: Some(entry.environment), rows: entry.rows }
+    let failure = failure(entry.passed, &entry.failures);
+    Run { source, environment: Some(entry.environment), failure, rows: entry.rows }
 }
 
 #[cfg(test)]
@@ -131,6 +143,28 @@ mod tests {
         assert_eq!(["0.1.0", "abc", "before", "0.1.0 (abc)"].map(count), [1; 4]);
         let error = load(&words(&["0.9.9"]), &history).unwrap_err().to_string();
         assert!(error.contains("\"0.9.9\"") && error.contains("which has 0.1.0 (abc)"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_did_not_pass_says_why() {
+        let temporary = TempDir::new().unwrap();
+        let directory = temporary.path();
+        let history = History { path: directory.join("history.jsonl") };
+        let word = directory.display().to_string();
+        let read = |word: &str| load(&words(&[word]), &history).unwrap().remove(0).failure;
+        let failed = Some("3 lost; no collector".to_owned());
+        let failures = words(&["3 lost", "no collector"]);
+        result(directory, "");
+        assert_eq!(read(&word), None, "nobody knows");
+        for (passed, expected) in [(None, None), (Some(true), None), (Some(false), failed.clone())] {
+            let failures = if expected.is_some() { failures.clone() } else { Vec::new() };
+            let record = Record { passed, failures, ..Record::default() };
+            files::write_json(&directory.join(ENVIRONMENT), &record).unwrap();
+            assert_eq!(read(&word), expected, "{passed:?}");
+        }
+        history.append(&Entry { failures, ..Entry::new("before", "traces", Environment::default()) }).unwrap();
+        history.append(&Entry { passed: true, ..Entry::new("after", "traces", Environment::default()) }).unwrap();
+        assert_eq!(["before", "after"].map(read), [failed, None]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::report::environment::Machine;
 
 fn run(rows: Value) -> Run {
     let rows = rows.as_array().unwrap().iter().map(|row| row.as_object().cloned().unwrap()).collect();
-    Run { source: "made up".to_owned(), environment: None, rows }
+    Run { source: "made up".to_owned(), rows, ..Run::default() }
 }
 
 fn traces(accepted_per_s: f64, memory: f64) -> Run {
@@ -107,6 +107,19 @@ fn a_test_that_took_longer_by_itself_is_the_same() {
     assert_eq!(asked, ["logagent was measured for 5.0 s here and 60.0 s there"]);
     let of_weir = mismatches(took("traces", None, 60.0), took("traces", Some(61.0), 60.1));
     assert_eq!(of_weir, Vec::<String>::new(), "what does not say it was measured for 60 s, and its peer for longer");
+}
+
+#[test]
+fn a_run_that_did_not_pass_is_a_doubt_and_closes_the_gate() {
+    let failed = Run { failure: Some("3 lost".to_owned()), ..traces(1.0, 1.0) };
+    let passed = Run { source: "another".to_owned(), ..traces(1.0, 1.0) };
+    let mut comparison = compare(&[passed.clone()], &[failed.clone()], 0.1);
+    assert_eq!(comparison.failures, ["made up did not pass: 3 lost"]);
+    assert!(present::text(&comparison, 10).contains("\ndoubt: made up did not pass: 3 lost\n"));
+    comparison.gate = Some(GateResult { passed: false, violations: Vec::new() });
+    assert!(present::text(&comparison, 10).contains("\nFAILED: made up did not pass: 3 lost\n"));
+    let comparison = compare(&[failed], &[passed], 0.1);
+    assert_eq!((comparison.failures.len(), comparison.doubts), (0, vec!["made up did not pass: 3 lost".to_owned()]));
 }
 
 #[test]

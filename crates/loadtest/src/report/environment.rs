@@ -46,6 +46,18 @@ pub(crate) struct Environment {
     pub(crate) machine: Machine,
 }
 
+/// What `environment.json` says: where and how a test ran, and how it ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    #[serde(flatten)]
+    pub(crate) environment: Environment,
+    /// Whether every promise was kept, and every system tested; what earlier versions wrote does not say it.
+    #[serde(default)]
+    pub(crate) passed: Option<bool>,
+    #[serde(default)]
+    pub(crate) failures: Vec<String>,
+}
+
 /// Of this program; a build may say in `WEIR_COMMIT` what it is built from.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const COMMIT: Option<&str> = option_env!("WEIR_COMMIT");

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::self_monitor;
 use crate::files;
+use crate::report::environment::Record;
 use crate::report::history::{Entry, Figures, History};
 use crate::report::{Environment, Page, Section};
 
@@ -36,13 +37,23 @@ impl Outcome {
 
     /// The line of the history.
     pub(crate) fn entry(&self, name: &str, environment: &Environment) -> Entry {
-        let error = self.error.as_ref().map(|error| format!("{error:#}"));
         Entry {
             passed: self.has_passed(),
-            failures: self.failures.iter().cloned().chain(error).collect(),
+            failures: self.all_failures(),
             rows: self.rows.clone(),
             ..Entry::new(name, &self.scenario, environment.clone())
         }
+    }
+
+    fn record(&self, environment: &Environment) -> Record {
+        let environment = environment.clone();
+        Record { environment, passed: Some(self.has_passed()), failures: self.all_failures() }
+    }
+
+    /// Broken promises, and why a system did not come to the end.
+    fn all_failures(&self) -> Vec<String> {
+        let error = self.error.as_ref().map(|error| format!("{error:#}"));
+        self.failures.iter().cloned().chain(error).collect()
     }
 
     /// Writes everything that belongs into the directory of the results; nothing when nothing was measured.
@@ -50,7 +61,7 @@ impl Outcome {
         let Some(result) = &self.result else { return Ok(()) };
         files::write(&directory.join(RESULT), result)?;
         files::write_json(&directory.join(SERIES), &self.series)?;
-        files::write_json(&directory.join(ENVIRONMENT), environment)?;
+        files::write_json(&directory.join(ENVIRONMENT), &self.record(environment))?;
         let page = Page {
             title: format!("{name}: {}", self.scenario),
             environment: environment.clone(),
@@ -94,5 +105,37 @@ fn row_of(row: Value) -> anyhow::Result<Figures> {
     match row {
         Value::Object(figures) if figures.contains_key("system") && figures.contains_key("scenario") => Ok(figures),
         _ => bail!("a row of it has no system and scenario"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_test_says_whether_it_passed() {
+        let outcome = |failures: &[&str], error: Option<anyhow::Error>| Outcome {
+            scenario: "traces".to_owned(),
+            text: String::new(),
+            result: Some(b"[]".to_vec()),
+            rows: Vec::new(),
+            series: Value::Null,
+            section: Section::default(),
+            failures: failures.iter().map(|failure| (*failure).to_owned()).collect(),
+            error,
+        };
+        let directory = TempDir::new().unwrap();
+        let environment = Environment { version: "0.2.0".to_owned(), ..Environment::default() };
+        let kept = |outcome: Outcome| -> Record {
+            outcome.write(directory.path(), "load test", &environment).unwrap();
+            files::read_json(&directory.path().join(ENVIRONMENT)).unwrap()
+        };
+        let passed = kept(outcome(&[], None));
+        assert_eq!(passed, Record { environment: environment.clone(), passed: Some(true), failures: Vec::new() });
+        let failed = kept(outcome(&["3 lost"], Some(anyhow::anyhow!("no collector"))));
+        assert_eq!((&failed.environment, failed.passed), (&environment, Some(false)));
+        assert_eq!(failed.failures, ["3 lost", "no collector"]);
     }
 }
