@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::figures::Better;
 use self::gate::{Gate, Violation};
 use self::runs::Run;
-use self::statistics::{Ratio, centre, ratio};
+use self::statistics::{Ratio, centres, ratio};
 use crate::output::printed;
 use crate::report::history::{History, USUAL_NAME, are_alike, duration};
 
@@ -108,7 +108,7 @@ pub(crate) struct Row {
 /// What was measured of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Side {
-    /// The geometric one, where there are no zeros.
+    /// The geometric one, where there are no zeros on either side.
     pub(crate) mean: f64,
     pub(crate) runs: Vec<f64>,
 }
@@ -127,8 +127,10 @@ pub(crate) enum Verdict {
 }
 
 impl Side {
-    pub(crate) fn of(runs: Vec<f64>) -> Self {
-        Self { mean: centre(&runs), runs }
+    /// Both sides of a comparison.
+    pub(crate) fn both(base: Vec<f64>, new: Vec<f64>) -> [Self; 2] {
+        let [of_base, of_new] = centres(&base, &new);
+        [Self { mean: of_base, runs: base }, Self { mean: of_new, runs: new }]
     }
 }
 
@@ -244,8 +246,8 @@ fn rows(wanted: &Subject, base: &[Run], new: &[Run], assumed_noise: f64) -> Vec<
         let ratio = if figures::is_harm(figure) { ratio.without_noise() } else { ratio };
         let verdict = verdict(ratio, better);
         let (scenario, system) = wanted.clone();
-        let figure = figure.to_owned();
-        Some(Row { scenario, system, figure, base: Side::of(base), new: Side::of(new), ratio, verdict })
+        let [base, new] = Side::both(base, new);
+        Some(Row { scenario, system, figure: figure.to_owned(), base, new, ratio, verdict })
     };
     figures::all().filter_map(row).collect()
 }

@@ -204,13 +204,15 @@ mod tests {
     use super::*;
 
     fn row(scenario: &str, figure: &str, base: &[f64], new: &[f64]) -> Row {
+        let ratio = ratio(base, new, 0.1);
+        let [base, new] = Side::both(base.to_vec(), new.to_vec());
         Row {
             scenario: scenario.to_owned(),
             system: "weir".to_owned(),
             figure: figure.to_owned(),
-            base: Side::of(base.to_vec()),
-            new: Side::of(new.to_vec()),
-            ratio: ratio(base, new, 0.1),
+            base,
+            new,
+            ratio,
             verdict: super::super::Verdict::Noise,
         }
     }
@@ -247,6 +249,10 @@ mod tests {
         let clear = row("traces", "accepted_per_s", &[1000.0, 1001.0, 999.0], &[850.0, 851.0, 849.0]);
         let broken = violations(rule, &[clear]);
         assert!(broken.len() == 1 && broken[0].contains(" with noise"), "{broken:?}");
+        let rule = "crash duplicated <= 1.2";
+        let of = |base: &[f64], new: &[f64]| violations(rule, &[row("crash", "duplicated", base, new)]).len();
+        assert_eq!(of(&[0.0, 40.0, 0.0], &[0.0, 0.0, 60.0]), 0, "sometimes there is nothing");
+        assert_eq!(of(&[0.0, 0.0, 0.0], &[59.0, 60.0, 61.0]), 1);
     }
 
     #[test]

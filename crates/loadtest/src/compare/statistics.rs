@@ -1,7 +1,8 @@
 //! The ratio of two sets of runs, and how much of it may be noise.
 //!
 //! Figures of load tests are positive and vary by a share of themselves, so it is their logarithms that are compared: the ratio
-//! is that of the geometric means, and its bounds are those of Welch's t-test at 95 %.
+//! is that of the geometric means, and its bounds are those of Welch's t-test at 95 %. Where there are zeros, of which there are
+//! no logarithms, it is the figures themselves, and the arithmetic means.
 
 /// A ratio, and the bounds within which the true one is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,12 +24,12 @@ impl Ratio {
 }
 
 /// How `new` stands to `base`; both have values. Where there is only one of each, the bounds are as far away as `assumed`
-/// says, a share such as 0.1.
+/// says, a share such as 0.1; but a share of nothing is nothing.
 pub(crate) fn ratio(base: &[f64], new: &[f64], assumed: f64) -> Ratio {
-    if base.iter().chain(new).any(|value| *value <= 0.0) {
-        return Ratio::exact(of_some_zeros(centre(base), centre(new)));
+    if have_zeros(base, new) {
+        return of_some_zeros(&Sample::of(base), &Sample::of(new));
     }
-    let (base, new) = (Logarithms::of(base), Logarithms::of(new));
+    let (base, new) = (Sample::of_logarithms(base), Sample::of_logarithms(new));
     let difference = new.mean - base.mean;
     let around = match margin(&base, &new) {
         Some(margin) => margin,
@@ -38,47 +39,62 @@ pub(crate) fn ratio(base: &[f64], new: &[f64], assumed: f64) -> Ratio {
 }
 
 /// Nothing of nothing is no change, and something of nothing is more than any bound.
-fn of_some_zeros(base: f64, new: f64) -> f64 {
-    match (base == 0.0, new == 0.0) {
+fn of_some_zeros(base: &Sample, new: &Sample) -> Ratio {
+    let around = margin(base, new).unwrap_or(0.0);
+    let to_base = |value: f64| match (base.mean == 0.0, value <= 0.0) {
         (true, true) => 1.0,
         (true, false) => f64::INFINITY,
-        _ => new / base,
-    }
+        (false, _) => value.max(0.0) / base.mean,
+    };
+    Ratio { value: to_base(new.mean), low: to_base(new.mean - around), high: to_base(new.mean + around) }
 }
 
-/// The middle of some values: their geometric mean, or the arithmetic one where there are zeros.
-#[expect(clippy::cast_precision_loss, reason = "numbers of runs are small")]
-pub(crate) fn centre(values: &[f64]) -> f64 {
+fn have_zeros(base: &[f64], new: &[f64]) -> bool {
+    base.iter().chain(new).any(|value| *value <= 0.0)
+}
+
+/// The middles of `base` and `new`: what their ratio is the ratio of.
+pub(crate) fn centres(base: &[f64], new: &[f64]) -> [f64; 2] {
+    let centre: fn(&[f64]) -> f64 = if have_zeros(base, new) { arithmetic_mean } else { geometric_mean };
+    [base, new].map(centre)
+}
+
+fn arithmetic_mean(values: &[f64]) -> f64 {
+    Sample::of(values).mean
+}
+
+fn geometric_mean(values: &[f64]) -> f64 {
     if let [alone] = values {
         return *alone;
     }
-    let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count.max(1) as f64;
-    if values.iter().all(|value| *value > 0.0) {
-        return mean(&mut values.iter().map(|value| value.ln()), values.len()).exp();
-    }
-    mean(&mut values.iter().copied(), values.len())
+    Sample::of_logarithms(values).mean.exp()
 }
 
-/// Mean and variance of logarithms; one value alone has no variance.
-struct Logarithms {
+/// Mean and variance of some values; one value alone has no variance.
+struct Sample {
     count: f64,
     mean: f64,
     variance: Option<f64>,
 }
 
-impl Logarithms {
+impl Sample {
     #[expect(clippy::cast_precision_loss, reason = "numbers of runs are small")]
     fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
-        let mean = values.iter().map(|value| value.ln()).sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value.ln() - mean).powi(2)).sum();
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         Self { count, mean, variance: (values.len() > 1).then(|| squares / (count - 1.0)) }
+    }
+
+    fn of_logarithms(values: &[f64]) -> Self {
+        let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        Self::of(&logarithms)
     }
 }
 
 /// How far the bounds of the difference are away; none when there is one value of each. A side of one value is thought to vary
 /// as the other does.
-fn margin(base: &Logarithms, new: &Logarithms) -> Option<f64> {
+fn margin(base: &Sample, new: &Sample) -> Option<f64> {
     let of_base = base.variance.or(new.variance)? / base.count;
     let of_new = new.variance.or(base.variance)? / new.count;
     let each = [(of_base, base), (of_new, new)];
@@ -145,8 +161,23 @@ mod tests {
         assert_eq!(ratio(&[0.0], &[0.0], 0.1), Ratio::exact(1.0));
         assert_eq!(ratio(&[0.0, 0.0], &[3.0], 0.1).value, f64::INFINITY);
         assert_eq!(ratio(&[4.0], &[0.0], 0.1).value, 0.0);
-        assert_eq!(centre(&[4.0, 9.0]), 6.0);
-        assert_eq!(centre(&[0.0, 6.0]), 3.0);
+        assert_eq!(centres(&[4.0, 9.0], &[6.0]), [6.0, 6.0]);
+        assert_eq!(centres(&[4.0, 8.0], &[0.0, 6.0]), [6.0, 3.0], "both of the same kind");
+    }
+
+    #[test]
+    fn repeated_runs_bound_the_noise_of_what_is_sometimes_nothing() {
+        // By hand: variances of 1600 / 3 and of 1200, thus an error of 24.04, and Welch's t with 3 degrees of freedom is 3.182.
+        let Ratio { value, low, high } = ratio(&[0.0, 40.0, 0.0], &[0.0, 0.0, 60.0], 0.1);
+        assert!(close(value, 1.5) && close(low, 0.0) && close(high, 7.237), "{value} {low} {high}");
+        let clear = ratio(&[0.0, 1.0, 0.0], &[100.0, 101.0, 99.0], 0.1);
+        assert!(clear.low > 100.0 && clear.low < clear.value, "{clear:?}");
+        let once = ratio(&[0.0, 0.0, 0.0], &[0.0, 0.0, 60.0], 0.1);
+        assert_eq!((once.value, once.low, once.high), (f64::INFINITY, 1.0, f64::INFINITY));
+        let always = ratio(&[0.0, 0.0, 0.0], &[59.0, 60.0, 61.0], 0.1);
+        assert_eq!((always.value, always.low, always.high), (f64::INFINITY, f64::INFINITY, f64::INFINITY));
+        let gone = ratio(&[59.0, 60.0, 61.0], &[0.0, 0.0, 0.0], 0.1);
+        assert!(gone.value == 0.0 && gone.high < 0.1, "{gone:?}");
     }
 
     #[test]

@@ -138,6 +138,9 @@ fn of_harm_nothing_is_noise() {
     let new = [lost(1), lost(1), lost(1_000_000)];
     let expected = [("lost", Verdict::Worse), ("refused", Verdict::Noise)];
     assert_eq!(verdicts(&base, &new), expected.map(|(figure, verdict)| (figure.to_owned(), verdict)));
+    let base = [lost(0), lost(0), lost(0)];
+    let new = [lost(0), lost(0), lost(1)];
+    assert_eq!(verdicts(&base, &new), expected.map(|(figure, verdict)| (figure.to_owned(), verdict)), "of nothing");
 }
 
 #[test]
