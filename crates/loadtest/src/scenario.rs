@@ -134,6 +134,7 @@ pub fn run(args: LoadtestArgs) -> anyhow::Result<ExitCode> {
     let results = args.output.is_some().then_some(directory.as_path());
     let history = History::of(args.history.as_deref(), results)?;
     let test = Prepared::new(args, &here, directory.clone())?;
+    outcome::forget(&directory)?;
     let result = runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::select! {

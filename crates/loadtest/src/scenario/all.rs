@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use weir_units::{parse_duration, parse_positive_duration, parse_positive_size};
 
-use super::outcome::{Outcome, REPORT};
+use super::outcome::{Outcome, REPORT, forget};
 use super::prepared::{Here, Prepared};
 use super::present::finding;
 use super::script::{Backpressure, Variant};
@@ -105,6 +105,8 @@ pub fn run_all(args: &AllArgs) -> anyhow::Result<ExitCode> {
     let earlier = history.read()?;
     let session = Session { args, here: &here, directory: &directory, history, earlier };
     let prepared = tests.into_iter().map(|test| session.prepared(test)).collect::<anyhow::Result<Vec<_>>>()?;
+    let of_tests = prepared.iter().map(|test| test.settings.directory.as_path());
+    std::iter::once(directory.as_path()).chain(of_tests).try_for_each(forget)?;
     runtime::build()?.block_on(session.run(&prepared))
 }
 

@@ -1,6 +1,7 @@
 //! What a test found, and where it goes: the standard output, the directory of the results, the history.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -77,6 +78,17 @@ pub(crate) const RESULT: &str = "result.json";
 const SERIES: &str = "series.json";
 pub(crate) const ENVIRONMENT: &str = "environment.json";
 pub(crate) const REPORT: &str = "report.html";
+
+/// Removes what an earlier test wrote: it would stand there for this one, if this one shows nothing.
+pub(crate) fn forget(directory: &Path) -> anyhow::Result<()> {
+    let removed = |path: PathBuf| match std::fs::remove_file(&path) {
+        Err(err) if err.kind() != ErrorKind::NotFound => {
+            Err(err).with_context(|| format!("cannot remove {} of an earlier test", path.display()))
+        }
+        _ => Ok(()),
+    };
+    [RESULT, SERIES, ENVIRONMENT, REPORT].map(|name| directory.join(name)).into_iter().try_for_each(removed)
+}
 
 /// Adds a test to the history; says where, or why it is not there. A history that nobody asked for is no reason to fail.
 pub(crate) fn note(history: &History, entry: &Entry, is_asked_for: bool) -> anyhow::Result<String> {

@@ -172,6 +172,11 @@ async fn all_tests_are_run_although_one_fails() {
     let (passed, said) = weir(&broken).await;
     assert!(!passed && said.contains("0 of 3 tests passed, 3 failed"), "{said}");
     assert!(text(&results.join("report.html")).contains("failed</span>"));
+    for test in ["metrics", "logs-otel", "logs-otel-batch"] {
+        for file in ["result.json", "series.json", "environment.json", "report.html"] {
+            assert!(!results.join(test).join(file).exists(), "{file} of {test} is of the run before");
+        }
+    }
 }
 
 fn interrupt(child: &Child) {
