@@ -113,11 +113,17 @@ pub(crate) fn duration(environment: Option<&Environment>, rows: &[Figures]) -> O
     asked.or_else(|| measured.reduce(f64::max))
 }
 
-/// What to compare a test with: the latest one of the same scenario and load that another version made, or else the latest
-/// one.
+/// What to compare a test with: the latest one of the same scenario, load and duration on the same machine that passed and that
+/// another version made, or else the latest one.
 pub(crate) fn previous<'a>(entries: &'a [Entry], scenario: &str, environment: &Environment) -> Option<&'a Entry> {
+    let is_as_long = |entry: &Entry| {
+        let durations = duration(Some(&entry.environment), &entry.rows).zip(environment.asked_duration_s);
+        durations.is_none_or(|(one, other)| are_alike(one.min(other), one.max(other)))
+    };
     let is_same = |entry: &&Entry| {
-        entry.scenario == scenario && entry.environment.load == environment.load && !entry.rows.is_empty()
+        let Environment { load, machine, .. } = &entry.environment;
+        let is_alike = *load == environment.load && *machine == environment.machine && is_as_long(entry);
+        entry.scenario == scenario && is_alike && entry.passed && !entry.rows.is_empty()
     };
     let same = || entries.iter().rev().filter(is_same);
     let build = environment.build();
@@ -128,6 +134,7 @@ pub(crate) fn previous<'a>(entries: &'a [Entry], scenario: &str, environment: &E
 mod tests {
     use tempfile::TempDir;
 
+    use super::super::environment::Machine;
     use super::*;
 
     fn entry(scenario: &str, version: &str) -> Entry {
@@ -192,5 +199,25 @@ mod tests {
         assert_eq!(version("logs-otel", "0.1.0"), None);
         let harder = Environment { load: "more".to_owned(), ..environment("0.3.0") };
         assert_eq!(previous(&entries, "traces", &harder), None, "of another load");
+    }
+
+    #[test]
+    fn what_is_no_fair_comparison_is_not_the_previous_one() {
+        let on = |cores: usize, seconds: f64| Environment {
+            machine: Machine { cores, ..Machine::default() },
+            asked_duration_s: Some(seconds),
+            ..Environment::default()
+        };
+        let of = |environment: Environment, passed: bool| {
+            let environment = Environment { version: "0.1.0".to_owned(), ..environment };
+            [Entry { environment, passed, ..entry("traces", "") }]
+        };
+        let is_found = |entries: [Entry; 1]| previous(&entries, "traces", &on(2, 60.0)).is_some();
+        assert!(is_found(of(on(2, 60.0), true)));
+        assert!(!is_found(of(on(8, 60.0), true)), "another machine");
+        assert!(!is_found(of(on(2, 5.0), true)), "another duration");
+        assert!(!is_found(of(on(2, 60.0), false)), "it failed");
+        let unsaid = Environment { asked_duration_s: None, ..on(2, 60.0) };
+        assert!(is_found(of(unsaid, true)), "an earlier version did not say it, nor did it measure it");
     }
 }

@@ -114,7 +114,8 @@ fn a_line_says_how_a_test_went() {
 #[test]
 fn versions_stand_below_each_other() {
     let before = Environment { started: "2026-01-02T03:04:05Z".to_owned(), ..environment("0.1.0") };
-    let earlier = [Entry { rows: vec![figures("weir", 7.0)], ..Entry::new("load test", "traces", before) }];
+    let rows = vec![figures("weir", 7.0)];
+    let earlier = [Entry { passed: true, rows, ..Entry::new("load test", "traces", before) }];
     let now = [
         ended("traces", vec![figures("weir", 9.0), figures("otelcol", 3.0)], &[]),
         ended("traces-multi", vec![figures("weir", 8.0)], &[]),
