@@ -4,7 +4,7 @@
 //! hours has those hours.
 
 mod overview;
-mod versions;
+pub(super) mod versions;
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::all::versions::{self, Measured};
 use super::judgement::{self, Judgement, Kpis};
 use super::outcome::{self, Outcome};
 use super::present::Shown;
 use super::processing::Processing;
 use super::published::{self, Published};
-use super::script::Script;
+use super::script::{Script, Variant};
 use super::trial::{self, Part};
 use super::{Hardship, LoadtestArgs, Peer, Settings, System, SystemKind, Test, WEIR};
 use super::{log_agent, metric_agent, progress, self_monitor};
@@ -98,7 +99,8 @@ impl Prepared {
     /// Runs it. What was measured is there even when another system failed.
     pub(crate) async fn conduct(&self, environment: &Environment, earlier: &[Entry]) -> anyhow::Result<Outcome> {
         if self.args.test == Test::SelfMonitor {
-            return self_monitor::test(&self.heading()?, &self.systems[0], &self.settings).await;
+            let outcome = self_monitor::test(&self.heading()?, &self.systems[0], &self.settings).await?;
+            return beside_versions(outcome, environment, earlier);
         }
         let mut judgements = Vec::new();
         let mut failure = None;
@@ -166,6 +168,18 @@ impl Prepared {
         let variant = comparable.and_then(|script| script.published);
         variant.map_or(Ok(Vec::new()), |variant| published::of(self.args.test, variant))
     }
+}
+
+/// What was published of a self monitor, and what the version before was found to do, stand below what one did now.
+pub(crate) fn beside_versions(
+    mut outcome: Outcome,
+    environment: &Environment,
+    earlier: &[Entry],
+) -> anyhow::Result<Outcome> {
+    let Outcome { scenario, rows, section, .. } = &mut outcome;
+    let measured = Measured { variant: Variant::default(), scenario, load: &environment.load, rows };
+    section.tables.push(versions::of(Test::SelfMonitor, &[measured], earlier, environment)?);
+    Ok(outcome)
 }
 
 async fn judged(part: &Part<'_>, settings: &Settings) -> anyhow::Result<Judgement> {

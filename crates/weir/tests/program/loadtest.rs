@@ -18,6 +18,12 @@ async fn loadtest(arguments: &[&str]) -> Vec<Value> {
 
 /// Runs a load test and returns its result.
 async fn result(arguments: &[&str]) -> Value {
+    let (result, _) = result_and_report(arguments).await;
+    result
+}
+
+/// Runs a load test and returns its result, and its page.
+async fn result_and_report(arguments: &[&str]) -> (Value, String) {
     let directory = TempDir::new().unwrap();
     // The history goes beside the results.
     let results = directory.path().join("results");
@@ -26,8 +32,8 @@ async fn result(arguments: &[&str]) -> Value {
     let ended = command(&all).output().await.unwrap();
     let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{arguments:?}: {text}");
-    let result = std::fs::read(results.join("result.json")).unwrap();
-    serde_json::from_slice(&result).unwrap()
+    let text = |name: &str| std::fs::read_to_string(results.join(name)).unwrap();
+    (serde_json::from_str(&text("result.json")).unwrap(), text("report.html"))
 }
 
 #[tokio::test]
@@ -171,10 +177,13 @@ async fn a_matrix_has_a_row_for_each_number_of_clients() {
 /// The monitor looks ten times as often as usual, so everything is told ten times as fast.
 #[tokio::test]
 async fn troubles_are_told_and_nothing_else() {
-    let report = result(&["-t", "self-monitor", "--weir-arg=--look-every=500ms"]).await;
+    let (report, page) = result_and_report(&["-t", "self-monitor", "--weir-arg=--look-every=500ms"]).await;
     assert_eq!((&report["pipelines"], &report["false_alarms"]), (&Value::from(9), &Value::Array(Vec::new())));
     let troubles = report["troubles"].as_array().unwrap();
     assert_eq!(troubles.len(), 4);
     let are_told = |trouble: &Value| trouble["told_seconds"].as_object().is_some_and(|told| told.len() == 3);
     assert!(troubles.iter().all(are_told), "{report}");
+    for said in [">told after</th>", ">samples/s</th>", ", now</th>", ">published: self monitor "] {
+        assert!(page.contains(said), "{said}");
+    }
 }

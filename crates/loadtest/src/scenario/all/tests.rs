@@ -3,6 +3,7 @@
 use clap::Parser;
 use serde_json::json;
 
+use super::super::prepared::beside_versions;
 use super::*;
 use crate::report::Table;
 use crate::report::history::Figures;
@@ -173,6 +174,23 @@ fn agents_of_logs_have_what_goes_through_in_bytes() {
     assert_eq!(cells(&table, "weir 0.2.0, now")[..5], ["1000", "50", "100", "64", "0.0 MiB"]);
     let published = ["8942", "32328", "25733", "25737", "18.5 MiB", "221", "1.80", ""];
     assert_eq!(cells(&table, "published: Fluent Bit 5.1.0, sum of 2 nodes"), published);
+}
+
+#[test]
+fn the_report_of_a_self_monitor_has_it_beside_the_version_before_and_what_was_published() {
+    let row = |series: u32| {
+        let row = json!({"system": "weir", "scenario": "self-monitor", "series": series});
+        row.as_object().cloned().unwrap()
+    };
+    let of = |version: &str| Environment { load: "9 pipelines".to_owned(), ..environment(version) };
+    let rows = vec![row(380)];
+    let earlier = [Entry { passed: true, rows, ..Entry::new("load test", "self-monitor", of("0.1.0")) }];
+    let outcome = ended("self-monitor", vec![row(370)], &[]).outcome;
+    let outcome = beside_versions(outcome, &of("0.2.0"), &earlier).unwrap();
+    let [table] = outcome.section.tables.as_slice() else { panic!("{:?}", outcome.section.tables) };
+    assert_eq!(cells(table, "weir 0.2.0, now")[1], "370");
+    assert_eq!(cells(table, "weir 0.1.0, ")[1], "380");
+    assert_eq!(cells(table, "published: self monitor 3.11.3")[1], "133");
 }
 
 #[test]

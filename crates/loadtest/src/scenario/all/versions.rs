@@ -53,6 +53,14 @@ struct Version {
     cells: Vec<Option<Vec<String>>>,
 }
 
+/// What was measured of a variant.
+pub(crate) struct Measured<'a> {
+    pub(crate) variant: Variant,
+    pub(crate) scenario: &'a str,
+    pub(crate) load: &'a str,
+    pub(crate) rows: &'a [Figures],
+}
+
 /// A table for each test that was run.
 pub(super) fn tables(ended: &[Ended], earlier: &[Entry], environment: &Environment) -> anyhow::Result<Vec<Table>> {
     let mut tests: Vec<Test> = ended.iter().map(|ended| ended.test).collect();
@@ -61,18 +69,29 @@ pub(super) fn tables(ended: &[Ended], earlier: &[Entry], environment: &Environme
 }
 
 fn table(test: Test, ended: &[Ended], earlier: &[Entry], environment: &Environment) -> anyhow::Result<Table> {
-    let measured: Vec<(Variant, &Ended)> = variants(test)
+    let measured: Vec<Measured> = variants(test)
         .into_iter()
         .filter_map(|variant| {
             let name = script::published(test, variant).name;
-            Some((variant, ended.iter().find(|ended| ended.scenario == name)?))
+            let Ended { scenario, load, outcome, .. } = ended.iter().find(|ended| ended.scenario == name)?;
+            Some(Measured { variant, scenario, load, rows: &outcome.rows })
         })
         .collect();
+    of(test, &measured, earlier, environment)
+}
+
+/// The table of a test, of which these variants were measured.
+pub(crate) fn of(
+    test: Test,
+    measured: &[Measured<'_>],
+    earlier: &[Entry],
+    environment: &Environment,
+) -> anyhow::Result<Table> {
     let columns = columns(test);
     let mut versions = Versions { variants: measured.len(), columns: &columns, versions: Vec::new() };
-    for (index, (variant, ended)) in measured.iter().enumerate() {
-        versions.put_measured(index, ended, earlier, environment);
-        for (name, figures) in published_rows(test, *variant)? {
+    for (index, of_variant) in measured.iter().enumerate() {
+        versions.put_measured(index, of_variant, earlier, environment);
+        for (name, figures) in published_rows(test, of_variant.variant)? {
             versions.put(index, Kind::Context, format!("published: {name}"), &figures);
         }
     }
@@ -80,8 +99,8 @@ fn table(test: Test, ended: &[Ended], earlier: &[Entry], environment: &Environme
     let rows = versions.rows();
     let headings = measured.iter().flat_map(|_| &columns).map(|(_, heading, _)| *heading);
     Ok(Table {
-        title: title(test, measured.first().map(|(_, ended)| *ended)),
-        groups: measured.iter().map(|(variant, _)| (heading(test, *variant), columns.len())).collect(),
+        title: title(test, measured.first().map_or("", |of_variant| of_variant.load)),
+        groups: measured.iter().map(|of_variant| (heading(test, of_variant.variant), columns.len())).collect(),
         header: std::iter::once("version").chain(headings).map(str::to_owned).collect(),
         rows,
         ..Table::default()
@@ -89,9 +108,9 @@ fn table(test: Test, ended: &[Ended], earlier: &[Entry], environment: &Environme
 }
 
 /// With what was offered: a rate may be that, and not what goes through.
-fn title(test: Test, ended: Option<&Ended>) -> String {
+fn title(test: Test, load: &str) -> String {
     let is_pushed = matches!(test, Test::Traces | Test::Metrics | Test::LogsOtel);
-    let load = ended.and_then(|ended| ended.load.split(';').next()).filter(|load| is_pushed && !load.is_empty());
+    let load = load.split(';').next().filter(|load| is_pushed && !load.is_empty());
     let offered = load.map_or_else(String::new, |load| format!("offered: {load}; "));
     format!("{}, version against version ({offered}published: other hardware, 2 nodes, sums)", test.name())
 }
@@ -104,12 +123,12 @@ struct Versions<'a> {
 
 impl Versions<'_> {
     /// What was measured of a variant, and what the version before was found to do.
-    fn put_measured(&mut self, variant: usize, ended: &Ended, earlier: &[Entry], environment: &Environment) {
-        for figures in &ended.outcome.rows {
+    fn put_measured(&mut self, variant: usize, of: &Measured<'_>, earlier: &[Entry], environment: &Environment) {
+        for figures in of.rows {
             self.put(variant, Kind::Measured, name(figures, environment, "now"), &as_published(figures));
         }
-        let of_load = Environment { load: ended.load.clone(), ..environment.clone() };
-        let Some(entry) = previous(earlier, &ended.scenario, &of_load) else { return };
+        let of_load = Environment { load: of.load.to_owned(), ..environment.clone() };
+        let Some(entry) = previous(earlier, of.scenario, &of_load) else { return };
         for figures in entry.rows.iter().filter(|figures| system(figures) == WEIR) {
             let name = name(figures, &entry.environment, entry.environment.day());
             self.put(variant, Kind::Context, name, &as_published(figures));

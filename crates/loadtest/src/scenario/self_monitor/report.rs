@@ -140,6 +140,7 @@ fn row(report: &Report) -> anyhow::Result<Figures> {
     outcome::figures(&json!({
         "system": "weir",
         "scenario": SCENARIO,
+        "duration_s": report.healthy_seconds,
         "told_s_max": most(|told| &told.told_seconds),
         "over_s_max": most(|told| &told.over_seconds),
         "false_alarms": report.false_alarms.len(),
@@ -311,6 +312,7 @@ mod tests {
         let figures = row(&report).unwrap();
         let of = |key: &str| figures[key].as_f64();
         assert_eq!(["samples_per_s", "series", "memory_mb_avg"].map(of), [Some(10.0), Some(300.0), Some(2.0)]);
+        assert_eq!(of("duration_s"), Some(60.0), "false alarms of a minute are not those of an hour");
         let mut earlier = serde_json::to_value(&report).unwrap();
         earlier.as_object_mut().unwrap().remove("memory_average_bytes");
         assert!(rows_of(earlier).unwrap()[0]["memory_mb_avg"].is_null(), "it was not measured");
