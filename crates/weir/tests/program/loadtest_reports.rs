@@ -24,6 +24,13 @@ async fn weir(arguments: &[&str]) -> (bool, String) {
     (status.success(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
 }
 
+/// How `weir loadtest compare` ends, and what it says.
+async fn compared(arguments: &[&str]) -> (Option<i32>, String) {
+    let ended = command(&[&["loadtest", "compare"], arguments].concat()).output().await.unwrap();
+    let said = [ended.stdout, ended.stderr].concat();
+    (ended.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
 fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|err| panic!("{}: {err}", path.display()))
 }
@@ -121,6 +128,33 @@ async fn two_results_are_compared_and_a_gate_closes() {
     assert!(!passed && said.contains("FAILED: not the same test: ") && said.contains("on both sides"), "{said}");
 }
 
+/// Whoever gates a release tells from the code what is worse from what could not be compared.
+#[tokio::test]
+async fn a_closed_gate_has_an_exit_code_of_its_own() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path();
+    let run = |name: &str, accepted_per_s: f64| result(path, name, accepted_per_s, 100.0);
+    let (before, same) = (run("before", 1000.0), run("same", 1000.0));
+    let (slower, failed) = (run("slower", 800.0), run("failed", 1000.0));
+    let environment = json!({"started": "", "seconds": 1.0, "load": "", "version": "0.1.0", "commit": null, "peers": [],
+        "command": [], "machine": {"cpu": "", "cores": 2, "memory_mb": 1, "kernel": ""}, "passed": false,
+        "failures": ["3 acknowledged spans are lost"]});
+    std::fs::write(path.join("failed/environment.json"), environment.to_string()).unwrap();
+    let gate = path.join("gate.txt").display().to_string();
+    std::fs::write(&gate, "* accepted_per_s >= 0.9\n").unwrap();
+    for (new, code, expected) in [
+        (&same, 0, "the gate is passed"),
+        (&slower, 3, "FAILED: "),
+        (&before, 3, "FAILED: not the same test: "),
+        (&failed, 3, "did not pass: 3 acknowledged spans are lost"),
+    ] {
+        let (ended, said) = compared(&[&before, new, "--gate", &gate]).await;
+        assert!(ended == Some(code) && said.contains(expected), "{new}: {ended:?}: {said}");
+        let (ended, said) = compared(&[&before, new]).await;
+        assert_eq!(ended, Some(0), "without a gate, {new}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_compared_is_named() {
     let directory = TempDir::new().unwrap();
@@ -133,8 +167,8 @@ async fn what_cannot_be_compared_is_named() {
         (&[&run, "0.0.9"], "cannot find \"0.0.9\""),
         (&[&run], "cannot compare 1 runs"),
     ] {
-        let (passed, said) = weir(&[&["loadtest", "compare"], arguments].concat()).await;
-        assert!(!passed && said.contains(expected), "{said}");
+        let (ended, said) = compared(arguments).await;
+        assert!(ended == Some(1) && said.contains(expected), "{ended:?}: {said}");
     }
 }
 
