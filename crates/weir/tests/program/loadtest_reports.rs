@@ -19,6 +19,9 @@ const SHORT: [&str; 11] = ["-t", "traces", "-d", "2", "--warmup", "0", "--batch"
 /// Names that nothing of a page may take for markup.
 const NAME: &str = "<b>a & \"b\"</b>";
 
+/// A peer that passes on what clients push, and does not read files.
+const PEER: &str = concat!("otelcol=", env!("CARGO_MANIFEST_DIR"), "/tests/program/collector.sh");
+
 async fn weir(arguments: &[&str]) -> (bool, String) {
     let Output { status, stdout, stderr } = command(arguments).output().await.unwrap();
     (status.success(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
@@ -211,6 +214,50 @@ async fn all_tests_are_run_although_one_fails() {
             assert!(!results.join(test).join(file).exists(), "{file} of {test} is of the run before");
         }
     }
+}
+
+/// Runs a load test with a peer whose results go into `directory`.
+async fn tested_with_peer(directory: &Path, arguments: &[&str]) {
+    let output = directory.display().to_string();
+    let all = [&["loadtest"], arguments, &["--warmup", "0", "--peer", PEER, "-o", &output]].concat();
+    let ended = command(&all).env("WEIR", env!("CARGO_BIN_EXE_weir")).output().await.unwrap();
+    let said = [ended.stdout, ended.stderr].concat();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&said));
+}
+
+#[tokio::test]
+async fn a_peer_has_its_place_in_all_reports() {
+    let directory = TempDir::new().unwrap();
+    let results = directory.path().join("all");
+    tested_with_peer(&results, &["all", "--only", "metrics", "-d", "1"]).await;
+    let report = text(&results.join("report.html"));
+    for said in [">metrics, otelcol</th>", ">otelcol, now</th>", "otelcol: stand-in 1.0"] {
+        assert!(report.contains(said), "{said}");
+    }
+    assert!(text(&results.join("metrics/report.html")).contains(">weir / otelcol</th>"));
+    let history = lines(&directory.path().join("history.jsonl"));
+    let systems: Vec<&Value> = history[0]["rows"].as_array().unwrap().iter().map(|row| &row["system"]).collect();
+    assert_eq!(systems, ["weir", "otelcol"]);
+    let accepted = |row: usize| history[0]["rows"][row]["accepted_per_s"].as_f64();
+    assert!(accepted(0) > Some(0.0) && accepted(1) > Some(0.0), "{history:?}");
+}
+
+/// Weir has read all files long before the time is over, and the peer never does: each is measured for as long as that takes.
+#[tokio::test]
+async fn a_gate_is_open_for_log_agents_that_take_a_time_of_their_own() {
+    let directory = TempDir::new().unwrap();
+    let [one, two] = ["one", "two"].map(|name| directory.path().join(name));
+    tested_with_peer(&one, &["-t", "logagent", "--backlog", "200000", "-d", "4", "--settle", "4"]).await;
+    std::fs::create_dir(&two).unwrap();
+    for file in ["result.json", "environment.json"] {
+        std::fs::copy(one.join(file), two.join(file)).unwrap();
+    }
+    let gate = directory.path().join("gate.txt");
+    std::fs::write(&gate, "logagent accepted_per_s >= 0.9\n").unwrap();
+    let [one, two, gate] = [one, two, gate].map(|path| path.display().to_string());
+    let (ended, said) = compared(&[&one, &two, "--gate", &gate]).await;
+    assert!(ended == Some(0) && said.contains("the gate is passed"), "{ended:?}: {said}");
+    assert!(said.contains("logagent, otelcol: 1 run and 1 run"), "{said}");
 }
 
 fn interrupt(child: &Child) {
