@@ -93,9 +93,13 @@ impl RehearsalPage {
 
     fn items(&self, changed: &Changed, id: &PipelineId, asked: &Asked<'_>) -> Result<Vec<Arc<Caught>>, Refusal> {
         match changed.tap {
-            Some(tap) => self.taps.kept(tap, id).ok_or_else(|| {
-                Refusal::new(StatusCode::GONE, format!("there is no tap {tap}: open another one, of the pipeline"))
-            }),
+            Some(tap) => {
+                let kept = self.taps.kept(tap, id).ok_or_else(|| {
+                    Refusal::new(StatusCode::GONE, format!("there is no tap {tap}: open another one, of the pipeline"))
+                })?;
+                self.opened.note(tap, self.opened.redacts(tap), asked);
+                Ok(kept)
+            }
             None => Ok(self.recent.read(id, changed.redact, asked).items),
         }
     }

@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::Text;
-use weir_engine::admin::{AUDIT, Asked, Page, Shown};
+use weir_engine::admin::{AUDIT, Asked, Page, Readers, Shown};
 use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, WayAndTime, Wish};
 use weir_legible::rfc3339_millis;
 use weir_plan::{Pipeline, Signal};
@@ -33,6 +33,7 @@ pub(super) struct TapsPage {
     configurations: Configurations,
     /// What was asked for, by the numbers of taps.
     wishes: Arc<Mutex<BTreeMap<u64, Opened>>>,
+    readers: Arc<Readers>,
 }
 
 /// What a client wants to see.
@@ -83,7 +84,12 @@ fn five_minutes() -> u64 {
 
 impl TapsPage {
     pub(super) fn new(taps: &Taps, configurations: &Configurations) -> Self {
-        Self { taps: taps.clone(), configurations: configurations.clone(), wishes: Arc::default() }
+        Self {
+            taps: taps.clone(),
+            configurations: configurations.clone(),
+            wishes: Arc::default(),
+            readers: Arc::default(),
+        }
     }
 
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
@@ -121,6 +127,8 @@ impl TapsPage {
             redact,
             "a tap is open: somebody looks at telemetry"
         );
+        // That has been said of whoever opened it.
+        self.readers.note(asked.peer, &tap.to_string());
         let figures = self.taps.list();
         wishes.retain(|id, _| figures.iter().any(|figures| figures.id == *id));
         wishes.insert(tap, opened);
@@ -151,6 +159,7 @@ impl TapsPage {
         let Some((Reading { figures, items, ways }, wish)) = self.taps.read(id, after).zip(wish) else {
             return Err(gone(number));
         };
+        self.note(id, wish.redact, asked);
         let last = items.last().map_or(after, |item| item.number);
         let way = |(number, told)| {
             let (way, at) = way_of(told);
@@ -165,6 +174,13 @@ impl TapsPage {
     /// Whether a tap hides what looks like a secret. One that is not known does.
     pub(super) fn redacts(&self, tap: u64) -> bool {
         self.wishes().get(&tap).is_none_or(|opened| opened.redact)
+    }
+
+    /// The log says who looks at what a tap has caught: its number is known to others than whoever opened it.
+    pub(super) fn note(&self, tap: u64, redact: bool, asked: &Asked<'_>) {
+        if self.readers.note(asked.peer, &tap.to_string()) {
+            tracing::info!(target: AUDIT, tap, from = %asked.peer, redact, "somebody looks at what a tap has caught");
+        }
     }
 
     fn wishes(&self) -> MutexGuard<'_, BTreeMap<u64, Opened>> {

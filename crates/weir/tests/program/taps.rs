@@ -1,5 +1,6 @@
 //! What is seen of telemetry while it passes: taps, rules that are tried on it, who sends it; on the page and in a terminal.
 
+mod audit;
 mod edges;
 mod explained;
 mod on_disk;
@@ -12,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::grpc::{Grpc, OK};
@@ -561,33 +562,6 @@ async fn lost_items_show_no_secret_in_a_terminal() {
             let (_, lines, said) = told(port, &["tap", "traces/shop", "--lost", flag, "--format", format]).await;
             assert!(lines.contains("login") && lines.contains("s3cr3t") == shows, "{flag} {format}: {lines}{said}");
         }
-    }
-}
-
-/// The status of a page for a client that has another address of this machine.
-async fn status_from(client: &str, port: SocketAddr, path: &str) -> u16 {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(SocketAddr::new(client.parse().unwrap(), 0)).unwrap();
-    let mut stream = socket.connect(port).await.unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await.unwrap();
-    in_time("an answer", http::read_answer(&mut stream)).await.unwrap().status
-}
-
-/// Samples are telemetry, even if there is none as yet.
-#[tokio::test]
-async fn the_log_says_once_of_each_address_that_it_looks_at_samples() {
-    let sink = sink("{}").await;
-    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
-    for (path, said) in [
-        ("/rejected", "somebody looks at samples of what backends refused"),
-        ("/dropped", "somebody looks at samples of what was given up"),
-    ] {
-        for client in ["127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.2", "127.0.0.3"] {
-            assert_eq!(status_from(client, admin(&weir), path).await, 200);
-        }
-        let looked = || weir.all_logged(said).iter().map(|line| line["from"].clone()).collect::<Vec<_>>();
-        eventually("the last one is logged", async || looked().contains(&json!("127.0.0.3"))).await;
-        assert_eq!(looked(), ["127.0.0.1", "127.0.0.2", "127.0.0.3"]);
     }
 }
 

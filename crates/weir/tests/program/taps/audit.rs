@@ -1,0 +1,61 @@
+//! The log says who looks at telemetry.
+
+use tokio::net::TcpSocket;
+
+use super::*;
+
+/// The status of the answer to a client that has another address of this machine.
+async fn status_from(client: &str, port: SocketAddr, request: &[u8]) -> u16 {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(client.parse().unwrap(), 0)).unwrap();
+    let mut stream = socket.connect(port).await.unwrap();
+    stream.write_all(request).await.unwrap();
+    in_time("an answer", http::read_answer(&mut stream)).await.unwrap().status
+}
+
+fn getting(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
+}
+
+/// Samples are telemetry, even if there is none as yet.
+#[tokio::test]
+async fn the_log_says_once_of_each_address_that_it_looks_at_samples() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    for (path, said) in [
+        ("/rejected", "somebody looks at samples of what backends refused"),
+        ("/dropped", "somebody looks at samples of what was given up"),
+    ] {
+        for client in ["127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.2", "127.0.0.3"] {
+            assert_eq!(status_from(client, admin(&weir), &getting(path)).await, 200);
+        }
+        let looked = || weir.all_logged(said).iter().map(|line| line["from"].clone()).collect::<Vec<_>>();
+        eventually("the last one is logged", async || looked().contains(&json!("127.0.0.3"))).await;
+        assert_eq!(looked(), ["127.0.0.1", "127.0.0.2", "127.0.0.3"]);
+    }
+}
+
+/// Everybody knows the numbers of taps. That somebody has opened one is a line of its own.
+#[tokio::test]
+async fn the_log_says_who_looks_at_a_tap_that_somebody_else_has_opened() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let [shows, hides] = [false, true].map(|redact| json!({"pipeline": "traces/shop", "redact": redact}));
+    let (shows, hides) = (open(port, &shows).await, open(port, &hides).await);
+    for client in ["127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.2"] {
+        assert_eq!(status_from(client, port, &getting(&format!("/api/taps/{shows}"))).await, 200);
+    }
+    let rules = json!({"pipeline": "traces/shop", "tap": hides}).to_string();
+    let length = format!("content-length: {}\r\n", rules.len());
+    let preview = [http::head("POST", "/api/preview", JSON, &length), rules.into_bytes()].concat();
+    for client in ["127.0.0.1", "127.0.0.3"] {
+        assert_eq!(status_from(client, port, &preview).await, 200);
+    }
+    let looked = || {
+        let lines = weir.all_logged("somebody looks at what a tap has caught");
+        lines.iter().map(|line| json!([line["from"], line["tap"], line["redact"]])).collect::<Vec<_>>()
+    };
+    eventually("the last one is logged", async || looked().iter().any(|line| line[0] == "127.0.0.3")).await;
+    assert_eq!(looked(), [json!(["127.0.0.2", shows, false]), json!(["127.0.0.3", hides, true])]);
+}
