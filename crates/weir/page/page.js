@@ -74,7 +74,7 @@ async function look() {
   const [now, health, past] = await Promise.all([
     ask("api/now"),
     ask("health/pipelines"),
-    ask(`api/history${state.ends ? `?since=${state.ends}` : ""}`),
+    ask(`api/history${state.since ? `?since=${state.since}` : ""}`),
   ]);
   see(now);
   state.health = new Map(health.map((of) => [of.pipeline, of]));

@@ -10,8 +10,8 @@ export const LATELY_S = 300;
 const LONG_S = 60;
 
 // `past` has for each pipeline points of accepted, delivered, lost and pending items, the oldest first, of `step`
-// seconds. `losses` has when each began, when it last grew and how fast it grows now, `lossesBefore` how fast that grows
-// which is in no books.
+// seconds; the newest ended at `ends`. Points after `since` are asked for next; all, if that is empty. `losses` has when
+// each began, when it last grew and how fast it grows now, `lossesBefore` how fast that grows which is in no books.
 export const state = {
   now: null,
   health: new Map(),
@@ -20,6 +20,8 @@ export const state = {
   lossesBefore: [],
   step: 1,
   ends: "",
+  since: "",
+  isAnotherProcess: false,
 };
 
 export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
@@ -37,19 +39,27 @@ export const pastOf = (pipeline) => state.past.get(pipeline) || [];
 
 export function remember({ step_seconds: step, ends_at: ends, pipelines, losses, before_books: before }) {
   [state.losses, state.lossesBefore] = [losses, before];
-  if (step !== state.step || ends < state.ends) state.past = new Map();
+  // These points do not go on from those that are known, and some before them may not have been asked for.
+  const isOther = state.isAnotherProcess || step !== state.step || ends < state.ends;
+  if (isOther || !state.since) state.past = new Map();
   const most = Math.floor(HOUR_S / step);
-  for (const { pipeline, points } of pipelines) state.past.set(pipeline, pastOf(pipeline).concat(points).slice(-most));
-  [state.step, state.ends] = [step, ends];
+  const known = ({ pipeline, points }) => [pipeline, pastOf(pipeline).concat(points).slice(-most)];
+  state.past = new Map(pipelines.map(known));
+  [state.step, state.ends, state.since] = [step, ends, isOther && state.since ? "" : ends];
 }
 
 // The bytes of each pipeline that came and went, as of the last few answers, the oldest first.
 let passed = [];
 
+// When a process began by its own answer, in seconds. A clock that is set makes it another one, too.
+const beganAt = (now) => Date.parse(now.at) / 1000 - now.uptime_seconds;
+const CLOCK_S = 2;
+
 export function see(now) {
   const of = new Map(now.pipelines.map((line) => [line.pipeline, [line.accepted_bytes, line.delivered_bytes]]));
-  // Another process has begun to count anew.
-  if (now.uptime_seconds < state.now?.uptime_seconds) passed = [];
+  // It counts anew, and has an hour of its own.
+  state.isAnotherProcess = !!state.now && Math.abs(beganAt(now) - beganAt(state.now)) > CLOCK_S;
+  if (state.isAnotherProcess) passed = [];
   // A page that was hidden has not asked meanwhile.
   const seconds = Date.parse(now.at) / 1000;
   passed = [...passed.filter(({ at }) => at > seconds - 2 * RATE_S), { at: seconds, of }].slice(-RATE_S - 1);
