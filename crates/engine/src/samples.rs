@@ -2,8 +2,8 @@
 //!
 //! They are bounded, whatever backends and clients send: [`KEPT`] samples of each kind for each pipeline, each with at most
 //! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
-//! code, and all of them within the room that is set aside for the pipeline. Bodies are copies: a slice would keep
-//! alive the request that it was cut from.
+//! code, and all of them within the room that is set aside for the pipeline. A code that comes again and again pushes out
+//! none that is rare. Bodies are copies: a slice would keep alive the request that it was cut from.
 //!
 //! Samples are for inspection only; what was lost is counted in the books.
 
@@ -17,10 +17,8 @@ use bytes::Bytes;
 
 pub(crate) use page::{Lost, LostPage};
 
-/// Samples of a pipeline; a new one takes the place of the oldest.
+/// Samples of a pipeline.
 const KEPT: usize = 20;
-/// Of these, with the code of a request that a backend took in part.
-const KEPT_ALIKE: usize = 5;
 /// What was given up has one part in so many of the room: there is one a second, and they are much alike.
 const OF_ROOM_FOR_GIVEN_UP: usize = 4;
 /// One pipeline has no use for more room than this.
@@ -101,21 +99,12 @@ impl Samples {
         fit(&mut ring, room);
     }
 
-    /// Forgets the oldest sample with a code that comes again and again, so that these leave room for others.
-    pub(crate) fn make_room_among(&self, code: &str) {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut alike = ring.iter().enumerate().filter(|(_, sample)| sample.code == code).map(|(at, _)| at);
-        if let (Some(oldest), true) = (alike.next(), alike.count() + 1 >= KEPT_ALIKE) {
-            ring.remove(oldest);
-        }
-    }
-
     /// Whether there was none in this second yet, and there is room for one. True once.
     pub(crate) fn is_due(&self, second: u64) -> bool {
         self.room.load(Ordering::Relaxed) > 0 && self.second.swap(second, Ordering::Relaxed) != second
     }
 
-    /// Forgets the oldest samples while they are larger than this together.
+    /// Forgets samples while they are larger than this together.
     pub(crate) fn fit(&self, room: usize) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         self.room.store(room, Ordering::Relaxed);
@@ -130,7 +119,10 @@ impl Samples {
 
 fn fit(ring: &mut VecDeque<Arc<Sample>>, room: usize) {
     while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {
-        ring.pop_front();
+        // The oldest of the code that has most of them.
+        let alike = |of: &Sample| ring.iter().filter(|sample| sample.code == of.code).count();
+        let Some((at, _)) = ring.iter().enumerate().rev().max_by_key(|(_, sample)| alike(sample)) else { return };
+        ring.remove(at);
     }
 }
 
@@ -146,6 +138,27 @@ mod tests {
         (0..25).for_each(|at| samples.push(at, ("400", "no such field"), 1, b"span"));
         let times: Vec<u64> = samples.list().iter().map(|sample| sample.at_ms).collect();
         assert_eq!(times, (5..25).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_comes_often_pushes_out_nothing_rare() {
+        let samples = Samples::default();
+        samples.fit(MAX_BYTES);
+        let push = |at, code| samples.push(at, (code, ""), 1, b"span");
+        push(0, "422");
+        (1..100).for_each(|at| push(at, "400"));
+        (100..200).for_each(|at| push(at, "partial_success"));
+        let of = |code: &'static str| {
+            let list = samples.list().into_iter().filter(move |sample| sample.code == code);
+            list.map(|sample| sample.at_ms).collect::<Vec<_>>()
+        };
+        assert_eq!(of("422"), [0]);
+        assert_eq!(of("400"), (91..100).rev().collect::<Vec<_>>());
+        assert_eq!(of("partial_success"), (190..200).rev().collect::<Vec<_>>());
+        // Where there is room for few, too.
+        samples.fit(3 * (size_of::<Sample>() + "partial_success".len() + "span".len()));
+        (200..300).for_each(|at| push(at, "400"));
+        assert_eq!([of("422"), of("400"), of("partial_success")], [vec![0], vec![299], vec![199]]);
     }
 
     #[test]

@@ -227,7 +227,6 @@ impl Delivery {
         let rejected = rejected.min(of);
         if rejected > 0 && self.parts.stats.samples.is_due(second) {
             let message = format!("{rejected} of {of} items of this request, without a word which: {message}");
-            self.parts.stats.samples.make_room_among(PARTIAL_SUCCESS);
             self.sample(PARTIAL_SUCCESS, message.trim_end_matches(": "), rejected, answered.bodies.first());
         }
     }
