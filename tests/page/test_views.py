@@ -1,7 +1,9 @@
 """What the views of figures show, and how one goes through them with keys."""
 
+import os
 import re
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 import requests
 from selenium.webdriver.common.keys import Keys
 
-from browser import Page
+from browser import DEADLINE_S, Page
 from harness.certificates import Authority
 from harness.http_backend import HttpBackend
 from harness.pages import Target, text
@@ -351,6 +353,104 @@ def test_the_page_of_a_target_is_read_with_a_click(page: Page, lab: Lab, binary:
     assert not page.see("#target-page pre")
     scene.weir.stop()
     target.close()
+
+
+# What a row says, by the heads of its table.
+CELLS = """
+    const row = document.querySelector(arguments[0]);
+    const heads = [...row.closest("table").querySelectorAll("thead th")].map((head) => head.textContent);
+    return Object.fromEntries([...row.cells].map((cell, index) => [heads[index], cell.innerText]));
+"""
+
+
+def cells(page: Page, row: str) -> dict[str, str]:
+    return page.driver.execute_script(CELLS, row)
+
+
+def wait_cells(page: Page, row: str, wanted: dict[str, str], deadline_s: float = DEADLINE_S) -> None:
+    page.wait(lambda: wanted.items() <= cells(page, row).items(), f"{wanted} in {row}", deadline_s)
+
+
+# What is scraped stays as it is for so long that it can be looked at.
+EVERY_20_S = {
+    "apiVersion": "operator.kyma-project.io/v1beta1",
+    "kind": "Telemetry",
+    "metadata": {"name": "default"},
+    "spec": {"metric": {"prometheus": {"collectionInterval": "20s"}}},
+}
+PENDING_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "cart-0", "namespace": "shop", "uid": "uid-of-cart", "annotations": {"prometheus.io/scrape": "true"}},
+    "spec": {"containers": [{"name": "cart"}]},
+    "status": {"phase": "Pending"},
+}
+
+
+def test_targets_say_how_they_are_scraped_or_why_not(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
+    target, sink = Target("shop", text("a 1\nb 2\n")), Sick(lab, binary)
+    up, down = f"http://{target.address}/metrics", f"{NOWHERE}/metrics"
+    documents = [scraping("shop", f"http://{sink.grpc}", up, down), EVERY_20_S, PENDING_POD]
+    scene = Scene(lab, binary, sink=sink, documents=documents)
+    page.open(scene.weir.admin, "targets")
+    wait_cells(page, "#targets tr[data-key^='app-pods ']", {"Target": "pod shop/cart-0", "Job": "app-pods", "Why": "the pod is Pending"})
+    row = f"#targets tr[data-key='static {up}']"
+    figures = {"Page": "8 B", "Samples": "2", "Series added": "2", "Lost": "0"}
+    wait_cells(page, row, {"Target": f"{up}\nstatic", "State": "up", "Pipelines": "metrics/shop", **figures})
+    shown = cells(page, row)
+    assert all(re.fullmatch(r"[\d.]+ (µs|ms|s)", shown[head]) for head in ("Ago", "Took")), shown
+    page.wait_text(f"#targets tr[data-key='static {down}']", "nothing listens")
+    page.wait_text("#targets", "2 targets are scraped, 1 of them down; 1 more are not.")
+    page.picture(pictures / "targets.png")
+    scene.weir.stop()
+    target.close()
+
+
+# All lines are as long as each other, and so is all that is no gzip.
+LOG_LINES = [f"2026-01-01T00:00:00.000000000Z stdout F line {number}\n" for number in range(3)]
+DAMAGED = [f"no gzip, {number}" for number in range(10)]
+HOURS = 5
+
+
+def write_stuck_files(container: Path) -> list[Path]:
+    """Files of a container that are some hours old. Each is tried for half a minute and given up; what is later waits."""
+    container.mkdir(parents=True)
+    files = [container / f"0.log.20261123-11{minute:02}00.gz" for minute in range(len(DAMAGED))]
+    ago = time.time() - HOURS * 3600
+    for file, content in zip(files, DAMAGED, strict=True):
+        file.write_text(content)
+        os.utime(file, (ago, ago))
+    return files
+
+
+def test_log_files_say_how_far_they_are_read(page: Page, lab: Lab, binary: Path, tmp_path: Path, pictures: Path) -> None:
+    pods, sink = tmp_path / "pods", Sick(lab, binary)
+    write_log_files(pods, 1, 1)
+    [read] = pods.glob("*/*/0.log")
+    stuck = write_stuck_files(pods / "shop_cart_11111111-0000-4000-8000-000000000000" / "app")
+    live, old = stuck[0].with_name("0.log"), stuck[0].with_name("0.log.20261123-120000")
+    old.write_text(LOG_LINES[0])
+    live.write_text(LOG_LINES[1])
+    document = pipeline("logs", "shop", f"http://{sink.grpc}")
+    document["spec"]["input"] = {"runtime": {"enabled": True}}
+    scene = Scene(lab, binary, "--pod-logs", str(pods), sink=sink, documents=[document])
+    page.open(scene.weir.admin, "logs")
+    row, behind = "#logs tr[data-key^='shop/cart/']", len("".join(DAMAGED + LOG_LINES[:2]))
+    reads = {"Behind": f"{behind} B", "Behind for": f"{HOURS} h", "Reads": f"{stuck[0].name}\ninode {stuck[0].stat().st_ino}"}
+    wait_cells(page, row, {"Pod": "cart", "Namespace": "shop", "Container": "app", "Files": "12", "Rotated": "0", "Removed, held": "", **reads})
+    reads = {"Behind": "0 B", "Behind for": "0 s", "Reads": f"0.log\ninode {read.stat().st_ino}", "Records read": "1"}
+    wait_cells(page, "#logs tr[data-key^='shop/pod-0/']", {"Pod": "pod-0", "Files": "1", "Lost": "", "Waits for": "", **reads})
+    live.rename(live.with_name("0.log.20261123-130000"))
+    live.write_text(LOG_LINES[2])
+    old.unlink()
+    line = len(LOG_LINES[0])
+    removed = {"Behind": f"{behind + line} B", "Files": "13", "Rotated": "1", "Removed, held": f"{line} B"}
+    wait_cells(page, row, removed)
+    wait_cells(page, row, {"Lost": f"{len(DAMAGED[0])} B"}, 2 * DEADLINE_S)
+    page.wait(lambda: re.fullmatch(r"for \d+ (s|min), .*cannot be read: .+", cells(page, row)["Waits for"]), "what it waits for")
+    page.wait_text("#logs", "1 container is stuck.")
+    page.picture(pictures / "logs.png")
+    scene.weir.stop()
 
 
 def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pictures: Path) -> None:
