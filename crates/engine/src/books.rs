@@ -57,7 +57,7 @@ pub(crate) enum DropReason {
 }
 
 impl DropReason {
-    pub(crate) fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::MemoryFull => "memory_full",
             Self::Shutdown => "shutdown",

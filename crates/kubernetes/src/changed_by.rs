@@ -90,10 +90,17 @@ fn is_of_pipeline(fields: &Value) -> bool {
     fields.get("f:spec").is_some() || keys.any(is_our_annotation)
 }
 
-/// As the Secret has it; equal ones become equal bytes.
+/// As the Secret has it; equal ones become equal bytes. Without the versions of Secrets if that is too long to be read: a
+/// few pipelines may refer to many.
 pub(crate) fn packed(all: &Origins) -> Vec<u8> {
-    let texts: BTreeMap<_, _> = all.iter().map(|(id, origin)| (id.to_string(), origin)).collect();
-    pack(&serde_json::to_vec(&texts).unwrap_or_default())
+    let text = |has_versions: bool| {
+        let short = |origin: &Origin| Origin { secret_versions: None, ..origin.clone() };
+        let kept = |origin: &Origin| if has_versions { origin.clone() } else { short(origin) };
+        let texts: BTreeMap<_, _> = all.iter().map(|(id, origin)| (id.to_string(), kept(origin))).collect();
+        serde_json::to_vec(&texts).unwrap_or_default()
+    };
+    let whole = text(true);
+    pack(&if whole.len() as u64 > MAX_BYTES { text(false) } else { whole })
 }
 
 /// Nothing if it cannot be read, or is longer than it may be.
@@ -109,6 +116,23 @@ mod tests {
     use weir_plan::Signal;
 
     use super::*;
+
+    #[test]
+    fn versions_of_very_many_secrets_do_not_hide_who_changed_pipelines() {
+        let manager =
+            Manager { manager: "helm".into(), operation: "Apply".into(), time: "2026-11-29T10:00:00Z".into() };
+        let secret = |number: usize| (format!("{}/{number}", "n".repeat(400)), "7".to_owned());
+        let versions: BTreeMap<_, _> = (0..64).map(secret).collect();
+        let all = |count: usize| -> Origins {
+            let origin = Origin { manager: Some(manager.clone()), secret_versions: Some(versions.clone()) };
+            (0..count).map(|index| (PipelineId::new(Signal::Logs, format!("p{index}")), origin.clone())).collect()
+        };
+        let read = unpacked(&packed(&all(2))).unwrap();
+        assert_eq!(read, all(2));
+        let read = unpacked(&packed(&all(50))).unwrap();
+        assert_eq!(read.len(), 50);
+        assert!(read.values().all(|of| of.manager.is_some() && of.secret_versions.is_none()));
+    }
 
     /// An entry of a second on the same day.
     fn entry(manager: &str, second: u32, fields: &Value) -> Value {

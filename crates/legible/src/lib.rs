@@ -14,7 +14,7 @@
 //! - **LEGIBLE-3** Times of one precision have one length, so that their order is that of their texts.
 //! - **LEGIBLE-4** However often something comes, there is no more than one line of it in half a minute ([`Seldom`]), or
 //!   fifty in a period of a minute for each reason ([`Warnings`]), or four changes in a period of the caller's
-//!   ([`Unsteady`]), or one in half a day as long as each list has it ([`Recurring`]).
+//!   ([`Unsteady`], but for what is worse), or one in half a day as long as each list has it ([`Recurring`]).
 //! - **LEGIBLE-5** What had no line is counted, and the count is handed out once; but not what comes again with a list.
 
 #![forbid(unsafe_code)]

@@ -36,6 +36,14 @@ impl Unsteady {
         Some(std::mem::take(&mut self.waiting) - 1)
     }
 
+    /// As [`Self::due`], however many lines there were: it is worse than any of them said.
+    pub fn due_at_once(&mut self, now: impl Into<Instant>) -> Option<u64> {
+        let left_out = self.waiting.checked_sub(1)?;
+        self.began.get_or_insert(now.into());
+        self.waiting = 0;
+        Some(left_out)
+    }
+
     /// Whether it is like one that has never changed.
     pub fn is_calm(&self) -> bool {
         self.began.is_none() && self.waiting == 0
@@ -58,6 +66,17 @@ mod tests {
         });
         let told: Vec<_> = changes.enumerate().filter_map(|(minute, due)| Some((minute, due?))).collect();
         assert_eq!(told, [(0, 0), (1, 0), (2, 0), (3, 0), (10, 6), (11, 0), (12, 0), (13, 0)]);
+    }
+
+    #[test]
+    fn what_is_worse_is_said_at_once() {
+        let (mut unsteady, now) = (Unsteady::default(), Instant::now());
+        for _ in 0..6 {
+            unsteady.changes();
+            unsteady.due(MINUTE, now);
+        }
+        assert_eq!(unsteady.due_at_once(now), Some(1));
+        assert_eq!(unsteady.due_at_once(now), None, "nothing has changed");
     }
 
     #[test]

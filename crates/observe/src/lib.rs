@@ -12,7 +12,7 @@
 //!   Looks count from the first item that is in trouble, and data comes between all of them.
 //! - **OBSERVE-2** A trouble that was told stays for five looks at least, so nothing flaps faster than that. One whose
 //!   end was told, and that is true again within sixty looks, was not over: it is told from then on until it has stayed away
-//!   for twice as long as it had, or for sixty looks. Not so where nothing is delivered.
+//!   for twice as long as it had, or for sixty looks, or, where nothing was delivered, until something is.
 //! - **OBSERVE-3** A trouble has a share and an amount: single items are none, however few or many there are.
 //! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do.
 //! - **OBSERVE-5** What is remembered of a pipeline has a fixed size.

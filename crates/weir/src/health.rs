@@ -153,30 +153,49 @@ fn items_of(signal: Signal) -> &'static str {
 /// What the log was told: of a pipeline that comes and goes not each change, and of many pipelines only so much.
 #[derive(Debug, Default)]
 struct Told {
-    /// Those that changed lately, with their states before the last change.
-    pipelines: BTreeMap<PipelineId, (Unsteady, State)>,
+    /// Those that changed lately.
+    pipelines: BTreeMap<PipelineId, Lately>,
     warnings: Warnings,
+}
+
+/// What the log was told of a pipeline that changed lately.
+#[derive(Debug, Default)]
+struct Lately {
+    unsteady: Unsteady,
+    /// The state before the last change.
+    before: State,
+    /// The worst that was told.
+    worst: State,
 }
 
 impl Told {
     /// Logs how those are that have changed. One that is gone has no line any more.
     fn tell(&mut self, changes: &[Change], monitor: &Monitor, period: Duration) {
         for Change { pipeline, before, .. } in changes {
-            let (unsteady, last) = self.pipelines.entry(pipeline.clone()).or_default();
-            unsteady.changes();
-            *last = *before;
+            let lately = self.pipelines.entry(pipeline.clone()).or_default();
+            lately.unsteady.changes();
+            lately.before = *before;
         }
         let (warnings, now) = (&self.warnings, Instant::now());
-        self.pipelines.retain(|pipeline, (unsteady, before)| {
-            if let Some(left_out) = unsteady.due(period, now)
-                && let Some(verdict) = monitor.verdict(pipeline)
+        self.pipelines.retain(|pipeline, lately| {
+            if let Some(verdict) = monitor.verdict(pipeline)
+                && let Some(left_out) = lately.due(verdict.state(), period, now)
                 && warnings.may_say_with(verdict.state().as_str(), left_out, now)
             {
-                say(pipeline, *before, verdict, left_out);
+                say(pipeline, lately.before, verdict, left_out);
             }
-            !unsteady.is_calm()
+            !lately.unsteady.is_calm() && monitor.verdict(pipeline).is_some()
         });
         say_left_out(&self.warnings.left_out(now));
+    }
+}
+
+impl Lately {
+    /// How many changes had no line before the one that is due now.
+    fn due(&mut self, state: State, period: Duration, now: Instant) -> Option<u64> {
+        let is_worse = state > self.worst;
+        self.worst = self.worst.max(state);
+        if is_worse { self.unsteady.due_at_once(now) } else { self.unsteady.due(period, now) }
     }
 }
 

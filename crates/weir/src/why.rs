@@ -129,7 +129,8 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
         let health = of(&health).unwrap_or_default();
         let _ = story(&mut out, pipeline, &rules["rules"], (&health, &past), lost_before.is_some());
     }
-    for orphan in orphans {
+    // One that has lost nothing and owes nothing has no story, unless it is asked for.
+    for orphan in orphans.into_iter().filter(|of| name.is_some() || has_story(of)) {
         let _ = sums(&mut out, orphan, &past);
         let _ = writeln!(out, "  {}\n", orphaned(orphan, !page["journal"].is_null()));
     }
@@ -143,6 +144,11 @@ fn explain(args: &WhyArgs, admin: &Admin) -> anyhow::Result<ExitCode> {
     let shown: String = out.lines().map(|line| legible(line) + "\n").collect();
     printed(io::stdout().write_all(shown.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn has_story(orphan: &Value) -> bool {
+    let books = &orphan["books"];
+    number(&books["pending"]) + sum(&books["dropped"]) + sum(&books["rejected"]) > 0
 }
 
 /// What no pipeline got.

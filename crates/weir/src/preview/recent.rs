@@ -26,7 +26,15 @@ pub(super) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     let (colours, mut is_good) = (io::stdout().is_terminal(), true);
     for (index, question) in all.iter().enumerate() {
         let pipeline = legible(question["pipeline"].as_str().unwrap_or_default());
-        let mut answer = admin.post(PATH, question).with_context(|| format!("cannot try the rules of {pipeline}"))?;
+        let mut answer = match admin.post(PATH, question) {
+            Ok(answer) => answer,
+            // The process may have the next one all the same.
+            Err(error) => {
+                tracing::error!("cannot try the rules of {pipeline}: {error:#}");
+                is_good = false;
+                continue;
+            }
+        };
         let Some(samples) = answer["samples"].as_u64() else {
             bail!(wrong_port(&format!("{PATH} shows no samples")));
         };
