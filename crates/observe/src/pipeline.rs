@@ -380,17 +380,28 @@ fn flows(before: Input, now: Input) -> bool {
     }
 }
 
-/// What is kept, and how long there is room if it goes on as it did since the trouble began.
+/// What is kept, and when the first of its limits is reached if it goes on as it did since the trouble began.
 fn kept(now: &Point, began: &Point, look: &Look) -> Kept {
     let waiting = look.waiting;
-    let (more, left) = (now.bytes.saturating_sub(began.bytes), waiting.room_bytes.saturating_sub(waiting.bytes));
-    let millis = u64::try_from(now.after(began).as_millis()).unwrap_or(u64::MAX);
-    let full_in = || u64::try_from(u128::from(left) * u128::from(millis) / u128::from(more) / 1000).ok();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let passed = millis(now.after(began));
+    // What has grown by `more` since then has `left` to grow.
+    let seconds_until = |left: u64, more: u64| {
+        let until = (u128::from(left) * u128::from(passed)).checked_div(u128::from(more))?;
+        u64::try_from(until / 1000).ok().filter(|_| passed > 0)
+    };
+    let (more, room) = (now.bytes.saturating_sub(began.bytes), waiting.room_bytes.saturating_sub(waiting.bytes));
+    let by_bytes = seconds_until(room, more);
+    // As long as nothing is delivered, the oldest is the same, and gets older all the time.
+    let is_the_same = now.amounts_since(began).delivered == 0;
+    let older = if is_the_same { passed } else { millis(now.oldest.saturating_sub(began.oldest)) };
+    let room_time = waiting.room_time.filter(|_| waiting.items > 0);
+    let by_age = room_time.and_then(|time| seconds_until(millis(time.saturating_sub(now.oldest)), older));
     Kept {
         items: waiting.items,
         bytes: waiting.bytes,
         room_bytes: waiting.room_bytes,
         room_seconds: waiting.room_time.map(|time| time.as_secs()),
-        full_in_seconds: (more > 0 && millis > 0).then(full_in).flatten(),
+        full_in_seconds: by_bytes.into_iter().chain(by_age).min(),
     }
 }

@@ -97,13 +97,14 @@ fn waiting(kept: Kept, items: &str) -> String {
     if room_bytes > 0 {
         said = format!("{said} until they are {}", limit(room_bytes));
     }
-    if let Some(hours) = room_seconds.map(|seconds| seconds / HOUR).filter(|hours| *hours > 0) {
-        said = format!("{said} or {hours} h old");
+    if let Some(seconds) = room_seconds {
+        said = format!("{said} or {} old", age(seconds));
     }
-    match full_in_seconds {
-        Some(seconds) if seconds < 7 * DAY => format!("{said}, at this rate in {}", about(seconds)),
-        _ => said,
+    if let Some(seconds) = full_in_seconds.filter(|seconds| *seconds < 7 * DAY) {
+        said = format!("{said}, at this rate in {}", about(seconds));
     }
+    // What has a limit of age is on a disk, and nobody knows here how much of that others take.
+    if room_seconds.is_some() { format!("{said}, if the disk has room") } else { said }
 }
 
 fn advice(state: State, amounts: Amounts) -> &'static str {
@@ -162,6 +163,13 @@ fn limit(bytes: u64) -> String {
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
     let about = if bytes.is_multiple_of(unit) { "" } else { "about " };
     format!("{about}{} {name}", bytes / unit)
+}
+
+/// An age that somebody has set, as it is.
+fn age(seconds: u64) -> String {
+    let units = [(HOUR, "h"), (MINUTE, "min")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| seconds.is_multiple_of(*unit)).unwrap_or((1, "s"));
+    format!("{} {name}", seconds / unit)
 }
 
 fn span(seconds: u64) -> &'static str {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_plan::{PipelineId, Signal};
 
-use crate::{Amounts, Backend, Change, Input, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message};
+use crate::{Amounts, Backend, Change, Input, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A trouble that lasts is told after so many looks.
@@ -423,7 +423,7 @@ fn what_is_said() {
     case.again(Waits(1000), 24);
     let said = message(&case.trouble(), "spans");
     let expected = "No spans were delivered since 2026-09-21T14:14:10Z. Nothing is lost. At least 20,000 spans (20 MiB) are kept \
-                    until they are 1 GiB or 24 h old, at this rate in about an hour. The backend: connection refused. Mend the backend, or the way to it: what is kept is delivered \
+                    until they are 1 GiB or 24 h old, at this rate in about an hour, if the disk has room. The backend: connection refused. Mend the backend, or the way to it: what is kept is delivered \
                     then.";
     assert_eq!(said, expected);
     let of = |state, amounts| message(&Trouble { state, amounts, ..Trouble::default() }, "spans");
@@ -436,6 +436,47 @@ fn what_is_said() {
     assert!(said.starts_with("The backend refuses at least 20 % of the spans that it is sent since"), "{said}");
     let said = of(State::Throttling, Amounts { requests: 100, turned_away: 7, ..Amounts::default() });
     assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
+}
+
+/// What waits is given up when the first of its limits is reached, and of the disk nobody knows.
+#[test]
+fn what_is_said_of_limits() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let full_in = |case: &Case| case.trouble().kept.full_in_seconds.unwrap();
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    case.again(Waits(3), 24);
+    assert_eq!(full_in(&case), 86_400 - 119, "its bytes would have room for weeks");
+    case.look.waiting.oldest = 20 * HOUR;
+    case.see();
+    let said = message(&case.trouble(), "spans");
+    let expected = "are kept until they are 1 GiB or 24 h old, at this rate in about 2 hours, if the disk has room.";
+    assert!(full_in(&case) == 4 * 3600 && said.contains(expected), "{said}");
+    case.look.waiting.oldest = 25 * HOUR;
+    case.see();
+    assert_eq!(full_in(&case), 0, "it is given up now");
+
+    let mut case = Case::new();
+    case.look.waiting.room_bytes = 1 << 50;
+    assert_eq!(case.again(Grows(1000, 900), 20), State::BufferFilling);
+    assert!(full_in(&case) < 86_400, "the oldest gets older all the time");
+    case.look.waiting.oldest = Duration::ZERO;
+    case.see();
+    assert!(full_in(&case) > 7 * 86_400, "the oldest is delivered again and again");
+
+    let mut case = Case::new();
+    assert_eq!(case.again(Loses(1000, 1000), TOLD), State::AllDropped);
+    assert_eq!(case.trouble().kept.full_in_seconds, None, "nothing is kept");
+
+    let of = |room_seconds| {
+        let kept = Kept { items: 5, bytes: 10, room_bytes: 1 << 30, room_seconds, full_in_seconds: None };
+        message(&Trouble { state: State::NothingDelivered, kept, ..Trouble::default() }, "spans")
+    };
+    for (seconds, age) in [(7 * 86_400, "168 h"), (5400, "90 min"), (30, "30 s")] {
+        let expected = format!("(10 B) are kept until they are 1 GiB or {age} old, if the disk has room.");
+        assert!(of(Some(seconds)).contains(&expected), "{}", of(Some(seconds)));
+    }
+    assert!(of(None).contains("(10 B) are kept until they are 1 GiB. "), "{}: there is no disk", of(None));
 }
 
 /// A backend that refuses a part of the data has taken something since, and lost is only what it refuses alone.

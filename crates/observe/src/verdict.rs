@@ -148,7 +148,7 @@ pub struct Kept {
     /// How long an item may wait, if that is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room_seconds: Option<u64>,
-    /// When there is no room left if it goes on like this.
+    /// When the first of these limits is reached if it goes on like this. The disk may have less room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<u64>,
 }

@@ -381,8 +381,8 @@ fn what_is_said_of_a_trouble() {
     let (_, message) = flow(Signal::Traces, spec(), &[says(State::NothingDelivered, true, false)]);
     let expected = "Backend is not reachable or rejecting spans. No spans were delivered since 2026-09-21T14:13:20Z. Nothing \
                     is lost: spans that are refused are sent again. At least 1,000 spans (5 MiB) are kept until they are 10 \
-                    GiB or 24 h old, at this rate in about 2 hours. The backend: 503: overloaded. Mend the backend, or the \
-                    way to it: what is kept is delivered then. See docs/kubernetes.md#conditions";
+                    GiB or 24 h old, at this rate in about 2 hours, if the disk has room. The backend: 503: overloaded. \
+                    Mend the backend, or the way to it: what is kept is delivered then. See docs/kubernetes.md#conditions";
     assert_eq!(message, expected);
     let healthy = Verdict { delivers: true, ..Verdict::default() };
     let (_, message) = flow(Signal::Traces, spec(), &[says(State::SomeDropped, true, false), healthy]);
