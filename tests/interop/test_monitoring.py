@@ -33,15 +33,14 @@ OBSERVED_S = 30
 
 # Prometheus's own.
 OF_PROMETHEUS = {"ALERTS", "up"}
-# Nothing here is in a cluster. Queries of these are asked on one, in tests/cluster/test_short.py. But runtime metrics of
-# objects are lost here, too.
+# Nothing here is in a cluster. Queries of these are asked on one, in tests/cluster/test_short.py. But a process that is
+# ill makes runtime metrics here, too.
 OF_CLUSTERS = monitoring.of_clusters() - {"weir_runtime_lost_data_points_total"}
 # What is not there while all is well.
 OF_TROUBLES = {
     "ALERTS",
     "weir_pipeline_dropped_items_total",
     "weir_pipeline_rejected_items_total",
-    "weir_scrape_lost_data_points_total",
     "weir_runtime_lost_data_points_total",
     "weir_journal_orphaned_items",
 }

@@ -340,6 +340,14 @@ fn as_text<S: Serializer>(text: &impl fmt::Display, serializer: S) -> Result<S::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scrape::Job;
+
+    #[test]
+    fn losses_are_counted_before_the_first_scrape() {
+        let board = TargetBoard::default();
+        board.set_targets(vec![(Target::new("http://127.0.0.1:1/metrics", Job::Static).unwrap(), Vec::new())]);
+        assert_eq!(board.figures()[0].lost, [("no_memory", 0), ("no_room", 0), ("too_large", 0)]);
+    }
 
     #[test]
     fn failures_that_differ_in_numbers_alone_are_said_once() {

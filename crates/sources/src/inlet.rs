@@ -30,6 +30,10 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Those that cost a number of data points that is known. Each is counted from the start, with 0: a counter that
+    /// appears with its first loss shows no increase then.
+    pub(crate) const COUNTED: [Self; 3] = [Self::NoRoom, Self::NoMemory, Self::TooLarge];
+
     /// In one word, for metrics.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -6,13 +6,13 @@ use weir_engine::Histogram;
 use weir_engine::view::ScrapeFigures;
 
 use super::LastScrape;
-use crate::inlet::Lost;
+use crate::inlet::{Loss, Lost};
 
 /// The result of a scrape that did not fail.
 const OK: &str = "ok";
 
 /// All scrapes of a job since the start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tally {
     results: BTreeMap<&'static str, u64>,
     lost: BTreeMap<&'static str, u64>,
@@ -30,6 +30,13 @@ pub(super) struct TargetCounts {
     pub(super) dropped: u64,
     /// Up, and not remembered.
     pub(super) forgotten: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let lost = Loss::COUNTED.map(|why| (why.as_str(), 0)).into();
+        Self { results: BTreeMap::new(), lost, durations: Histogram::default(), bytes: 0, samples: 0 }
+    }
 }
 
 impl Tally {

@@ -161,6 +161,9 @@ impl RuntimeAgent {
         board: TargetBoard,
     ) -> Self {
         let Settings { kubelet, of_cluster } = settings;
+        inlet.report(|of_all| {
+            Loss::COUNTED.iter().for_each(|why| _ = of_all.runtime_lost.entry(why.as_str()).or_default());
+        });
         let (wanted, _) = watch::channel(Wanted::new(plan, state));
         let kubelet = kubelet.map(|kubelet| {
             let url = kubelet.url.to_string();
