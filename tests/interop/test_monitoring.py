@@ -230,8 +230,8 @@ def test_each_name_is_documented() -> None:
 
 def test_each_alert_is_tested_and_explained() -> None:
     alerts = {rule["alert"] for rule in monitoring.alerts()}
-    by_promtool = set(re.findall(r"Weir[A-Z]\w+", PROMTOOL_TESTS.read_text()))
-    assert alerts == set(TROUBLES) | {"WeirAbsent"} | OF_OPERATORS | by_promtool
+    assert alerts == set(TROUBLES) | {"WeirAbsent", "WeirBooksDiffer"} | OF_OPERATORS
+    assert alerts == set(re.findall(r"Weir[A-Z]\w+", PROMTOOL_TESTS.read_text())), "each has its true times"
     explained = re.findall(r"^\| `(Weir\w+)`", (RULES.parent / "README.md").read_text(), re.MULTILINE)
     assert explained == [rule["alert"] for rule in monitoring.alerts()], (
         "the table of README.md, in the order of the rules"
