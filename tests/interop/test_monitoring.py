@@ -47,7 +47,7 @@ OF_TROUBLES = {
 # Queries that are empty while all is well, although their metrics are there.
 EMPTY_WHILE_WELL = {("Weir / Pipeline", "Full in")}
 
-# By the alerts, what they have to be about: pipelines, or services that the scene calls so. Nothing: the cluster.
+# By the alerts, what they have to be about: pipelines, or services that the scene calls so. Nothing: all together.
 TROUBLES = {
     "WeirDataLost": {"full", "some-refused", "some-rejected"},
     "WeirNothingDelivered": {"full", "filling", "unauthorized", "no-room"},
@@ -60,6 +60,7 @@ TROUBLES = {
     "WeirPipelineNotSetUp": {"untrusted"},
     "WeirClientsTurnedAway": {"no-room", "disk", "memory"},
     "WeirRequestsInvalid": {"backends"},
+    "WeirDataUnclaimed": set(),
     "WeirDown": {"ended"},
     "WeirRestarts": {"restarting"},
     "WeirMemoryNearlyFull": {"memory"},

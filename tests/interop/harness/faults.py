@@ -112,6 +112,7 @@ class Fleet:
         """All troubles, at once."""
         self._start_ill_backends()
         self._start_other_side()
+        self._start_elsewhere()
         self._start_full()
         self._start_crowded()
         self._start_without_disk()
@@ -145,6 +146,12 @@ class Fleet:
         """A process that reaches a backend that another one does not."""
         weir = self._start("other-side", pipeline("traces", "one-sided", self._sink()))
         self._push("traces", weir, 200)
+
+    def _start_elsewhere(self) -> None:
+        """A process whose only pipeline takes nothing from the namespace that clients are in."""
+        document = pipeline("logs", "elsewhere", self._sink())
+        document["spec"]["input"]["otlp"] = {"namespaces": {"include": ["elsewhere"]}}
+        self._push("logs", self._start("elsewhere", document), 200)
 
     def _start_full(self) -> None:
         """Processes that may drop nothing and have no room: clients, containers and targets have to wait."""
