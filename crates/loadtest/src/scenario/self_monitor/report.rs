@@ -79,10 +79,10 @@ impl Course {
 
     /// Takes over what was read.
     pub(super) fn read(&mut self, readings: &Readings, origin: f64) {
-        let in_mb = |points: Points| points.into_iter().map(|(at, bytes)| (at, bytes / 1e6)).collect();
+        let in_mib = |points: Points| points.into_iter().map(|(at, bytes)| (at, bytes / MIB)).collect();
         self.told = self.sick.since(origin);
         self.false_alarms = self.others.since(origin);
-        self.memory_mb = in_mb(readings.tracks.memory_bytes.since(origin));
+        self.memory_mb = in_mib(readings.tracks.memory_bytes.since(origin));
         self.cpu_cores = readings.tracks.cpu_seconds.rate_since(origin);
     }
 
@@ -238,7 +238,7 @@ fn render(report: &Report) -> String {
 
 fn summary(report: &Report) -> String {
     let Report { pipelines, healthy_seconds, false_alarms, series, samples_per_second, .. } = report;
-    let [memory, peak] = [report.memory_bytes, report.memory_peak_bytes].map(|bytes| bytes as f64 / 1e6);
+    let [memory, peak] = [report.memory_bytes, report.memory_peak_bytes].map(|bytes| bytes as f64 / MIB);
     format!(
         "false alarms: {} with {pipelines} pipelines, {healthy_seconds:.0} s of them all well
 the whole gateway: {memory:.1} MB, {peak:.1} MB at most, {:.3} cores; {series} series on its page, {samples_per_second:.1} \
@@ -304,6 +304,15 @@ mod tests {
         report.troubles[0].told_seconds.clear();
         report.troubles[0].over_seconds.clear();
         assert_eq!(times(&report), [Some(120.0); 2]);
+    }
+
+    #[test]
+    fn memory_is_said_as_a_row_has_it() {
+        let mut report = report([1.0; 3], [1.0; 3]);
+        (report.memory_bytes, report.memory_peak_bytes) = (30 << 20, 31 << 20);
+        let said = render(&report);
+        assert!(said.contains("the whole gateway: 30.0 MB, 31.0 MB at most"), "{said}");
+        assert_eq!(row(&report).unwrap()["memory_mb_peak"].as_f64(), Some(31.0));
     }
 
     #[test]
