@@ -11,6 +11,7 @@ use weir_legible::{LeftOut, Warnings};
 use weir_plan::PipelineId;
 
 use crate::account::{Account, JournalQueue};
+use crate::books::DropReason;
 use crate::clock::Clock;
 use crate::share::Share;
 use crate::store::ORPHANS_WAIT;
@@ -127,7 +128,7 @@ mod tests {
     use weir_plan::Signal;
 
     use super::*;
-    use crate::books::{DropReason, Fate};
+    use crate::books::Fate;
 
     /// One account, which is looked after.
     fn looked_after() -> (Arc<Accounts>, Arc<Account>) {

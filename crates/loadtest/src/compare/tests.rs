@@ -1,5 +1,7 @@
 //! Comparisons of made-up runs.
 
+use std::slice;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -113,7 +115,7 @@ fn a_test_that_took_longer_by_itself_is_the_same() {
 fn a_run_that_did_not_pass_is_a_doubt_and_closes_the_gate() {
     let failed = Run { failure: Some("3 lost".to_owned()), ..traces(1.0, 1.0) };
     let passed = Run { source: "another".to_owned(), ..traces(1.0, 1.0) };
-    let mut comparison = compare(&[passed.clone()], &[failed.clone()], 0.1);
+    let mut comparison = compare(slice::from_ref(&passed), slice::from_ref(&failed), 0.1);
     assert_eq!(comparison.failures, ["made up did not pass: 3 lost"]);
     assert!(present::text(&comparison, 10).contains("\ndoubt: made up did not pass: 3 lost\n"));
     comparison.gate = Some(GateResult { passed: false, violations: Vec::new() });

@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::{Value, json};
 use weir_engine::RuleReport;
 use weir_loadtest::output::printed;
