@@ -260,7 +260,8 @@ impl Pipeline {
                 *came_at = Some(now.at.since_start);
             }
         }
-        let lately = |at: Option<Duration>| at.is_some_and(|at| now.at.since_start - at < self.rhythm.long());
+        let long = self.rhythm.long() - self.rhythm.slack();
+        let lately = |at: Option<Duration>| at.is_some_and(|at| now.at.since_start - at < long);
         let [gateway, agent] = self.came_at.map(lately);
         if gateway || agent {
             self.verdict.roles = Roles { gateway, agent };
@@ -274,7 +275,7 @@ impl Pipeline {
             |of: Amounts| of.lost() >= LEAST && is_share(of.lost(), of.lost().saturating_add(of.delivered), LOST);
         let loses = is_loss(recent) || (recent.lost() > 0 && is_loss(now.amounts_since(&self.long[0])));
         let without = now.after(&self.delivered);
-        let is_idle = without >= self.rhythm.recent();
+        let is_idle = without + self.rhythm.slack() >= self.rhythm.recent();
         let waits = self.waits(now);
         let is_stuck = is_idle && waits;
         let refuses = matches!(look.backend, Backend::Refuses(_));

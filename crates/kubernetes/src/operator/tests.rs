@@ -22,7 +22,7 @@ use super::decide::{Decision, decide};
 use super::flow::Probing;
 use super::layout::Workload;
 use super::object::text;
-use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus};
+use super::picture::{Picture, PodState, SecretName, SecretState, WorkloadStatus, Written};
 use super::status::condition::{Change, Event, Status};
 use super::verdict::Verdicts;
 use super::{Options, Scale};
@@ -149,6 +149,9 @@ impl Cluster {
         let decision = self.decide();
         if let Some(configuration) = &decision.configuration {
             self.picture.previous = configuration.packed.as_slice().into();
+            let changed_by = Some(Arc::clone(&configuration.changed_by));
+            self.picture.written =
+                Some(Written { revision: configuration.revision.clone(), since: self.now, changed_by });
         }
         for status in &decision.statuses {
             let pipelines = Arc::make_mut(&mut self.picture.pipelines).values_mut().chain(&mut self.picture.telemetry);

@@ -36,8 +36,6 @@ impl Cluster {
         let told = unpacked(&data).unwrap();
         let Configuration { revision, changed_by, .. } = decision.configuration.unwrap();
         assert_eq!(*changed_by, told);
-        self.picture.written =
-            Some(Written { revision: revision.clone(), since: self.now, changed_by: Some(changed_by) });
         (revision, told.into_values().next().and_then(|of| of.manager).map(|by| by.manager))
     }
 }
