@@ -100,7 +100,6 @@ impl Accounts {
     }
 }
 
-const MORE: &str = "more was to be said of pipelines than the log takes in a minute";
 const ADVICE: &str = "look at /health/pipelines, or at `weir top`";
 /// Reasons for errors; others are warned of.
 const ERRORS: [&str; 4] = [DropReason::Shutdown.as_str(), DropReason::JournalDamaged.as_str(), "bug", "cannot_read"];
@@ -111,12 +110,24 @@ pub fn say_left_out(left_out: &[LeftOut]) {
     for LeftOut { reason, messages, amount } in left_out {
         // As the lines that it stands for.
         if ERRORS.contains(reason) {
-            tracing::error!(reason, left_out = messages, items = amount, advice = ADVICE, "{MORE}");
+            tracing::error!(
+                reason,
+                left_out = messages,
+                items = amount,
+                advice = ADVICE,
+                "more was to be said of pipelines than the log takes in a minute"
+            );
             continue;
         }
         // 0 but for losses: each line about a backend has all that is pending, so a sum would count it again and again.
         let items = Some(*amount).filter(|items| *items > 0);
-        tracing::warn!(reason, left_out = messages, items, advice = ADVICE, "{MORE}");
+        tracing::warn!(
+            reason,
+            left_out = messages,
+            items,
+            advice = ADVICE,
+            "more was to be said of pipelines than the log takes in a minute"
+        );
     }
 }
 

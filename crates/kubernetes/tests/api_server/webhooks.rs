@@ -528,6 +528,9 @@ pub(crate) async fn a_replica_is_ready_once_it_sees_that_it_is_known(cluster: &C
     proxy.falls_ill(Illness::None);
     is_ready(&replica).await;
     takes_rights();
+    // So that it looks now: it has watches that rest for longer after each refusal.
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    cluster.send(Method::PATCH, SECRET, Some(&touched)).await.ok();
     is_refused(&proxy).await;
     assert!(replica.is_ready());
 }

@@ -23,15 +23,14 @@ const PATH: &str = "/api/preview";
 pub(super) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
     let Some(all) = questions(args)? else { return Ok(ExitCode::FAILURE) };
     let admin = args.admin.admin()?;
-    let (colours, mut is_good) = (io::stdout().is_terminal(), true);
+    let (colours, mut is_good, mut untried) = (io::stdout().is_terminal(), true, Vec::new());
     for (index, question) in all.iter().enumerate() {
         let pipeline = legible(question["pipeline"].as_str().unwrap_or_default());
         let mut answer = match admin.post(PATH, question) {
             Ok(answer) => answer,
             // The process may have the next one all the same.
             Err(error) => {
-                tracing::error!("cannot try the rules of {pipeline}: {error:#}");
-                is_good = false;
+                untried.push(format!("cannot try the rules of {pipeline}: {error:#}"));
                 continue;
             }
         };
@@ -52,6 +51,9 @@ pub(super) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
             }
         }
         printed(io::stdout().write_all(&output.out))?;
+    }
+    if !untried.is_empty() {
+        bail!(untried.join("\n"));
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
