@@ -64,7 +64,7 @@ test-ottl-differential: tools ## OTTL beside the OpenTelemetry Collector, and pa
 	$(CARGO) test --workspace --test differential -- --nocapture
 
 .PHONY: cluster-up
-cluster-up: ## A Kubernetes cluster of one node on this machine; needs Go and root (the first time takes about 14 minutes on two busy cores)
+cluster-up: ## A Kubernetes cluster of one node on this machine; needs Go and root (the first time takes 5 to 14 minutes)
 	tests/cluster/build.sh
 	tests/cluster/cluster.sh up
 
