@@ -27,7 +27,8 @@ FLUENT_BIT = "telemetry-fluent-bit-metrics"
 FLUENT_BIT_BUFFER = "telemetry-fluent-bit-exporter-metrics"
 PROMTOOL_TESTS = Path(__file__).parent / "rules_test.yaml"
 # What the operator calls objects.
-NAMES = Path(__file__).parents[2] / "crates" / "kubernetes" / "src" / "operator" / "names.rs"
+CRATES = Path(__file__).parents[2] / "crates"
+NAMES = (CRATES / "plan" / "src" / "names.rs", CRATES / "kubernetes" / "src" / "operator" / "names.rs")
 # Longer than the times of any rule, as they are scaled: the longest is `for: 15m`.
 OBSERVED_S = 30
 
@@ -343,7 +344,7 @@ def page_about_pods() -> str:
 
 
 def name_of(constant: str) -> str:
-    [name] = re.findall(rf'\bconst {constant}: &str = "([^"]+)";', NAMES.read_text())
+    [name] = re.findall(rf'\bconst {constant}: &str = "([^"]+)";', "".join(of.read_text() for of in NAMES))
     return name
 
 
