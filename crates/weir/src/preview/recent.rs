@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 use weir_engine::RuleReport;
+use weir_legible::line;
 use weir_loadtest::output::printed;
 use weir_plan::PipelineId;
 use weir_resources::{Files, KINDS, Role, Severity, Version};
@@ -18,6 +19,8 @@ use crate::tables::{count, legible, legible_json};
 use crate::{configuration, convert, findings, tap};
 
 const PATH: &str = "/api/preview";
+/// So much of an item stands above what has changed in it.
+const SUMMARY_CHARS: usize = 200;
 
 /// Prints what becomes of the recent items of each pipeline. It fails if a rule does, and if there is nothing to try rules on.
 pub(super) fn run(args: &TryArgs) -> anyhow::Result<ExitCode> {
@@ -133,7 +136,7 @@ fn show(output: &mut Output, pipeline: &str, answer: &Value) -> io::Result<()> {
             output.out,
             "  {}: {}",
             if after.is_null() { "removed" } else { "changed" },
-            legible(&tap::summary(before))
+            line(&tap::summary(before), SUMMARY_CHARS)
         )?;
         if !after.is_null() {
             output.diff(&format!("{before:#}"), &format!("{after:#}"))?;
