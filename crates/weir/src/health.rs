@@ -283,7 +283,7 @@ fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
     }
 }
 
-/// `/health/changes`: all changes since the start of the process, also those for which the log had no line.
+/// `/health/changes`: the last changes since the start of the process, also those for which the log had no line.
 #[derive(Debug)]
 pub(crate) struct ChangesOfPipelines(Verdicts);
 
