@@ -18,6 +18,13 @@ use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 /// Time between two log lines about losses of one kind.
 const EVERY: Duration = Duration::from_secs(30);
 
+/// Codes of a backend with lines of their own, the first that came. The lines of all pipelines are limited, and a
+/// backend that makes up codes would use them up.
+const CODES: usize = 5;
+
+/// Stands for all codes after these.
+const OTHER_CODES: &str = "others";
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Losses {
@@ -31,7 +38,7 @@ pub(crate) struct Losses {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Dropped(DropReason),
-    /// By code.
+    /// By code, or [`OTHER_CODES`].
     Rejected(String),
 }
 
@@ -92,6 +99,7 @@ impl Losses {
             return None;
         }
         let mut kinds = self.lock();
+        let kind = kind.or_others(&kinds);
         match kinds.get_mut(&kind) {
             Some(tally) if tally.items > 0 || now.duration_since(tally.said) < EVERY => {
                 if tally.items == 0 {
@@ -160,6 +168,15 @@ impl Losses {
 }
 
 impl Kind {
+    /// The kind under which this one is summed up, beside those that there are.
+    fn or_others(self, kinds: &BTreeMap<Self, Tally>) -> Self {
+        let is_new_code = matches!(self, Self::Rejected(_)) && !kinds.contains_key(&self);
+        if is_new_code && kinds.keys().filter(|kind| matches!(kind, Self::Rejected(_))).count() >= CODES {
+            return Self::Rejected(OTHER_CODES.into());
+        }
+        self
+    }
+
     fn reason(&self) -> &'static str {
         match self {
             Self::Dropped(reason) => reason.as_str(),
@@ -220,5 +237,22 @@ mod tests {
             panic!("{summaries:?}")
         };
         assert_eq!((code.as_str(), cause.as_str()), ("400", "worse"));
+    }
+
+    /// A backend that answers with ever new codes has a line for each of the first, and one for the rest.
+    #[test]
+    fn codes_beyond_the_first_are_summed_up_together() {
+        let (losses, start) = (losses(), Instant::now());
+        let enter = |code: u32| {
+            losses.enter(1, &Fate::Rejected { code: code.to_string(), cause: format!("cause {code}") }, start)
+        };
+        let at_once: Vec<_> = (400..500).filter_map(enter).map(|summary| summary.kind).collect();
+        let first = (400..405).map(|code| Kind::Rejected(code.to_string()));
+        assert_eq!(at_once, first.chain([Kind::Rejected("others".into())]).collect::<Vec<_>>());
+        assert_eq!(losses.enter(1, &rejected("again"), start), None, "a code that has its own line");
+        let summaries = losses.take(|_| true, start + EVERY);
+        let said: Vec<_> = summaries.iter().map(|summary| (&summary.kind, summary.items, &*summary.cause)).collect();
+        let (own, others) = (Kind::Rejected("400".into()), Kind::Rejected("others".into()));
+        assert_eq!(said, [(&own, 1, "again"), (&others, 94, "cause 406")]);
     }
 }
