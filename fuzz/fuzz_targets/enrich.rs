@@ -44,20 +44,19 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
     let cluster = Cluster { uid: Some("cluster-1".to_owned()), cloud_provider: Some("aws".to_owned()) };
     let pod_labels = vec![PodLabels::Prefix(String::new())];
     let enrichment = Enrichment { service, cluster_name: Some("garden".to_owned()), pod_labels };
-    let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     let pod = Pod {
-        name: "orders-7d9f-abcde".to_owned(),
-        namespace: "shop".to_owned(),
-        uid: "uid-1".to_owned(),
-        ips: vec![PEER.into()],
-        labels: texts(&[("app.kubernetes.io/name", "orders"), ("team", "blue")]),
-        annotations: texts(&[("resource.opentelemetry.io/service.version", "9")]),
-        node: Some("node-1".to_owned()),
-        workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "orders".to_owned() }],
-        containers: vec![("main".to_owned(), "orders:1.2".to_owned())],
+        name: "orders-7d9f-abcde".into(),
+        namespace: "shop".into(),
+        uid: "uid-1".into(),
+        ips: [PEER.into()].into(),
+        labels: [("app.kubernetes.io/name", "orders"), ("team", "blue")].into_iter().collect(),
+        annotations: [("resource.opentelemetry.io/service.version", "9")].into_iter().collect(),
+        node: Some("node-1".into()),
+        workloads: [Workload { kind: WorkloadKind::Deployment, name: "orders".into() }].into(),
+        containers: [("main".into(), "orders:1.2".into())].into(),
         ..Pod::default()
     };
-    let labels = texts(&[("topology.kubernetes.io/region", "eu-1")]);
+    let labels = [("topology.kubernetes.io/region".to_owned(), "eu-1".to_owned())].into();
     let nodes = [("node-1".to_owned(), Arc::new(labels))].into();
     let pods = PodList::new(ClusterFacts { cluster, nodes, pods: vec![Arc::new(pod)], ..ClusterFacts::default() });
     Enricher::new(enrichment, Arc::new(pods))

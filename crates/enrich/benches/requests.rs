@@ -68,24 +68,26 @@ fn enricher(service: ServiceEnrichment) -> Enricher {
     let cluster = Cluster { uid: Some("c-1".into()), cloud_provider: Some("aws".into()) };
     let pod_labels = vec![PodLabels::Prefix("app".into())];
     let enrichment = Enrichment { service, cluster_name: Some("prod".into()), pod_labels };
-    let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     let pod = Pod {
         name: "cart-7d8b49557f-x2x4z".into(),
         namespace: "shop".into(),
         uid: "0e2ad1f4-9d5c-4d5e-8b1a-0f3a53a1d9f1".into(),
-        ips: vec![PEER],
-        labels: text(&[("app.kubernetes.io/name", "cart"), ("app.kubernetes.io/version", "1.4.2"), ("app", "cart")]),
+        ips: [PEER].into(),
+        labels: [("app.kubernetes.io/name", "cart"), ("app.kubernetes.io/version", "1.4.2"), ("app", "cart")]
+            .into_iter()
+            .collect(),
         node: Some("node-1".into()),
-        workloads: vec![Workload { kind: WorkloadKind::Deployment, name: "cart".into() }],
-        containers: vec![("cart".into(), "registry:5000/shop/cart:1.4.2".into())],
+        workloads: [Workload { kind: WorkloadKind::Deployment, name: "cart".into() }].into(),
+        containers: [("cart".into(), "registry:5000/shop/cart:1.4.2".into())].into(),
         ..Pod::default()
     };
-    let labels = text(&[
+    let labels = [
         ("topology.kubernetes.io/region", "eu-central-1"),
         ("topology.kubernetes.io/zone", "eu-central-1a"),
         ("node.kubernetes.io/instance-type", "m5.large"),
         ("kubernetes.io/arch", "amd64"),
-    ]);
+    ];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let nodes = BTreeMap::from([("node-1".to_owned(), Arc::new(labels))]);
     let facts = ClusterFacts { cluster, nodes, pods: vec![Arc::new(pod)], ..ClusterFacts::default() };
     Enricher::new(enrichment, Arc::new(PodList::new(facts)))

@@ -4,6 +4,7 @@
 //! `k8s_attributes` processor as the Kyma Telemetry module configures it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_otlp::build::Encoder;
 use weir_otlp::conventions;
@@ -162,7 +163,7 @@ impl Draft {
             })
         };
         for (key, value) in pod.labels.iter().filter(|(key, _)| is_wanted(key)) {
-            self.0.insert(format!("k8s.pod.label.{key}"), value.clone());
+            self.0.insert(format!("k8s.pod.label.{key}"), value.to_owned());
         }
     }
 
@@ -178,7 +179,7 @@ impl Draft {
     }
 
     fn annotations(&mut self, pod: &Pod) {
-        for (key, value) in &pod.annotations {
+        for (key, value) in pod.annotations.iter() {
             match key.strip_prefix(ANNOTATION_PREFIX) {
                 Some(key) if !key.is_empty() && !is_internal(key) => self.set(key, value),
                 _ => {}
@@ -187,14 +188,14 @@ impl Draft {
     }
 
     fn containers(&self, pod: &Pod) -> Vec<Container> {
-        let container = |(name, image): &(String, String)| {
+        let container = |(name, image): &(Arc<str>, Arc<str>)| {
             let instance = format!("{}.{}.{name}", pod.namespace, pod.name);
             let facts = [("service.instance.id", Some(instance)), ("service.version", version(image))];
             let attributes = facts
                 .into_iter()
                 .filter(|(key, _)| !self.0.contains_key(*key))
                 .filter_map(|(key, value)| Some(Attribute::new(key, value?)));
-            Container { name: name.clone(), attributes: attributes.collect() }
+            Container { name: name.to_string(), attributes: attributes.collect() }
         };
         pod.containers.iter().map(container).collect()
     }
@@ -206,7 +207,7 @@ impl Draft {
 
 /// A label that says something.
 fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
-    pod.labels.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    pod.labels.get(key).filter(|value| !value.is_empty())
 }
 
 /// The name of the owner that stands for the service; empty when there is none.

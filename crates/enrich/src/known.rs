@@ -15,8 +15,9 @@ pub(crate) struct Known {
     /// Of the node, where they are known.
     node_labels: Option<Arc<BTreeMap<String, String>>>,
     pod: Arc<Pod>,
-    /// What was made when it was last asked for. Until a plan changes what is added, nothing else is needed.
-    made: RwLock<Option<Made>>,
+    /// What was made when it was last asked for. Until a plan changes what is added, nothing else is needed. Most
+    /// pods of a cluster send nothing to this process.
+    made: RwLock<Option<Box<Made>>>,
 }
 
 /// Facts, and what was to be added when they were made.
@@ -63,7 +64,7 @@ impl Known {
         }
         drop(made);
         let facts = Arc::new(PodFacts::new(&self.pod, self.node_labels.as_deref(), &self.cluster, enrichment));
-        let made = Made { enrichment: Arc::clone(enrichment), facts: Arc::clone(&facts) };
+        let made = Box::new(Made { enrichment: Arc::clone(enrichment), facts: Arc::clone(&facts) });
         *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some(made);
         facts
     }

@@ -22,7 +22,7 @@ pub trait Pods: Send + Sync + Debug {
 #[derive(Debug, Default)]
 pub struct PodIndex {
     by_ip: HashMap<IpAddr, Arc<Known>>,
-    by_uid: HashMap<String, Arc<Known>>,
+    by_uid: HashMap<Arc<str>, Arc<Known>>,
     by_node: HashMap<String, Known>,
     /// For senders of which nothing is known but the cluster.
     unknown: Known,
@@ -41,12 +41,12 @@ impl PodIndex {
         let of_node = |labels| Known::new(&cluster, Some(labels), Arc::default());
         index.by_node.extend(facts.nodes.iter().map(|(name, labels)| (name.clone(), of_node(labels))));
         for pod in facts.pods {
-            let labels = pod.node.as_ref().and_then(|node| facts.nodes.get(node));
+            let labels = pod.node.as_deref().and_then(|node| facts.nodes.get(node));
             let known = before.by_uid.get(&pod.uid).filter(|known| known.is_of(&cluster, labels, &pod)).cloned();
             let known = known.unwrap_or_else(|| Arc::new(Known::new(&cluster, labels, Arc::clone(&pod))));
             index.by_ip.extend(pod.ips.iter().map(|ip| (ip.to_canonical(), Arc::clone(&known))));
             if !pod.uid.is_empty() {
-                index.by_uid.insert(pod.uid.clone(), known);
+                index.by_uid.insert(Arc::clone(&pod.uid), known);
             }
         }
         index
@@ -55,8 +55,8 @@ impl PodIndex {
     /// Knows what `before` knew of pods that are gone and still needed, by their uid.
     fn remember(&mut self, before: &Self, needed: &HashSet<String>) {
         for uid in needed.iter().filter(|uid| !uid.is_empty()) {
-            if let Some(known) = before.by_uid.get(uid).filter(|_| !self.by_uid.contains_key(uid)) {
-                self.by_uid.insert(uid.clone(), Arc::clone(known));
+            if let Some((uid, known)) = before.by_uid.get_key_value(&**uid) {
+                self.by_uid.entry(Arc::clone(uid)).or_insert_with(|| Arc::clone(known));
             }
         }
     }

@@ -26,7 +26,7 @@ impl<'a> Raw<'a> {
     /// All that is known, beside what the name of the log file says.
     fn attributes(self, container: &str) -> impl Iterator<Item = (Cow<'static, str>, &'a str)> {
         let Self { pod, cluster, enrichment } = self;
-        let image = pod.containers.iter().find(|(name, _)| name == container).map(|(_, image)| image.as_str());
+        let image = pod.containers.iter().find(|(name, _)| **name == *container).map(|(_, image)| &**image);
         let one = [
             (conventions::CLUSTER_NAME, enrichment.cluster_name.as_deref()),
             (conventions::CLUSTER_UID, cluster.uid.as_deref()),
@@ -34,9 +34,9 @@ impl<'a> Raw<'a> {
             (conventions::IMAGE_NAME, image),
         ];
         let one = one.into_iter().filter_map(|(key, value)| Some((key.into(), value.filter(|text| !text.is_empty())?)));
-        let of = |prefix: &str, key: &String, value: &'a str| (Cow::from(format!("{prefix}{key}")), value);
-        let label = move |(key, value): (&String, &'a String)| of(conventions::POD_LABEL, key, value);
-        let annotation = move |key: &String, value: &'a str| of(conventions::POD_ANNOTATION, key, value);
+        let of = |prefix: &str, key: &str, value: &'a str| (Cow::from(format!("{prefix}{key}")), value);
+        let label = move |(key, value): (&str, &'a str)| of(conventions::POD_LABEL, key, value);
+        let annotation = move |key: &str, value: &'a str| of(conventions::POD_ANNOTATION, key, value);
         let named = pod.annotations.iter().map(move |(key, value)| annotation(key, value));
         let others = pod.other_annotations.iter().map(move |(key, value)| annotation(key, value.reveal()));
         one.chain(pod.labels.iter().map(label)).chain(named).chain(others)

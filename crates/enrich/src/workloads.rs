@@ -16,7 +16,7 @@ pub(crate) struct Workloads<'a>(Vec<(WorkloadKind, &'a str)>);
 
 impl<'a> Workloads<'a> {
     pub(crate) fn of(pod: &'a Pod) -> Self {
-        let mut all: Vec<_> = pod.workloads.iter().map(|owner| (owner.kind, owner.name.as_str())).collect();
+        let mut all: Vec<_> = pod.workloads.iter().map(|owner| (owner.kind, &*owner.name)).collect();
         let derived = pod.workloads.iter().filter_map(|owner| match owner.kind {
             WorkloadKind::ReplicaSet => Some((WorkloadKind::Deployment, deployment(&owner.name, pod)?)),
             WorkloadKind::Job => Some((WorkloadKind::CronJob, cron_job(&owner.name)?)),
@@ -35,7 +35,7 @@ impl<'a> Workloads<'a> {
 /// The Deployment that a ReplicaSet is named after.
 fn deployment<'a>(replica_set: &'a str, pod: &Pod) -> Option<&'a str> {
     let hash = pod.labels.get(HASH_LABEL).filter(|hash| !hash.is_empty())?;
-    replica_set.strip_suffix(hash.as_str())?.strip_suffix('-')
+    replica_set.strip_suffix(hash)?.strip_suffix('-')
 }
 
 /// The CronJob that a Job is named after.

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{Multiline, Scrapables, Secret};
+use crate::{Labels, Multiline, Scrapables, Secret};
+
+/// Names and what they stand for.
+pub(crate) type Texts = Arc<[(Arc<str>, Arc<str>)]>;
 
 /// All that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,32 +32,33 @@ pub struct Cluster {
     pub cloud_provider: Option<String>,
 }
 
-/// A pod, and what telemetry may want to know of its owners and namespace.
+/// A pod, and what telemetry may want to know of its owners and namespace. There may be very many, so they can share
+/// what they have in common: [`Common`](crate::Common).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Pod {
     /// `metadata.name`
-    pub name: String,
+    pub name: Arc<str>,
     /// `metadata.namespace`
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// `metadata.uid`
-    pub uid: String,
+    pub uid: Arc<str>,
     /// `status.podIPs`; empty where the address says nothing about the pod: in the host's network, and once it has
     /// ended.
-    pub ips: Vec<IpAddr>,
+    pub ips: Box<[IpAddr]>,
     /// `metadata.labels`
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// `metadata.annotations` that say something about the service (`resource.opentelemetry.io/...`).
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Labels,
     /// Other annotations, as many as there is room for. They may be anything.
     pub other_annotations: BTreeMap<String, Secret>,
     /// How the lines of its containers are joined, where it says so itself.
     pub multiline: Option<Multiline>,
     /// `spec.nodeName`
-    pub node: Option<String>,
+    pub node: Option<Arc<str>>,
     /// Its owners, the nearest first (a ReplicaSet is left out for the Deployment behind it).
-    pub workloads: Vec<Workload>,
+    pub workloads: Arc<[Workload]>,
     /// Names of its containers, and the images they run; init containers last.
-    pub containers: Vec<(String, String)>,
+    pub containers: Arc<[(Arc<str>, Arc<str>)]>,
 }
 
 /// An owner of a pod.
@@ -63,7 +67,7 @@ pub struct Workload {
     /// What it is.
     pub kind: WorkloadKind,
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 /// Kinds of owners that have an attribute.

@@ -15,11 +15,13 @@ use std::time::Duration;
 
 mod cluster;
 mod cluster_state;
+mod common;
 mod enrichment;
 mod fluent_bit;
 mod id;
 mod input;
 mod intervals;
+mod labels;
 mod multiline;
 pub mod names;
 mod processing;
@@ -32,6 +34,7 @@ pub use cluster_state::{
     JobState, NodeState, ObjectState, PodState, ReplicaState, ResourceAmounts, ResourceStatus, RunState, ServiceState,
     StatefulSetState, StorageState, Thousandths,
 };
+pub use common::Common;
 pub use enrichment::{Enrichment, PodLabels, ServiceEnrichment};
 pub use fluent_bit::{Date, DateFormat, FluentBit, FluentBitFormat, Section, SectionLine, Sink};
 pub use id::{NotAPipeline, PipelineId};
@@ -39,6 +42,7 @@ pub use input::{
     ContainerLogs, Input, IstioInput, OtlpInput, PrometheusInput, RecordShape, RuntimeInput, RuntimeResource, Selector,
 };
 pub use intervals::CollectionIntervals;
+pub use labels::Labels;
 pub use multiline::{Language, Multiline};
 pub use processing::{Filter, Processing, Temporality, Transform};
 pub use runtime_metrics::{RuntimeData, RuntimeMetric, RuntimeMetrics};

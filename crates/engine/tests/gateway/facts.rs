@@ -1,6 +1,6 @@
 //! What is known of a cluster changes while requests flow: each is enriched with one state of it, the newest.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -20,8 +20,8 @@ fn facts(name: &str, namespace: &str) -> ClusterFacts {
     let pod = Pod {
         name: name.into(),
         namespace: namespace.into(),
-        ips: vec!["127.0.0.1".parse().unwrap()],
-        labels: BTreeMap::from([("app.kubernetes.io/name".into(), name.into())]),
+        ips: ["127.0.0.1".parse().unwrap()].into(),
+        labels: [("app.kubernetes.io/name", name)].into_iter().collect(),
         ..Pod::default()
     };
     let cluster = Cluster { uid: Some(name.into()), cloud_provider: None };

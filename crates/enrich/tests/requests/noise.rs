@@ -263,7 +263,7 @@ fn probes_are_known_at_the_ingress_gateway_only() {
 fn noise_is_decided_on_the_enriched_resource() {
     let gateway = Pod {
         namespace: "kyma-system".into(),
-        workloads: vec![workload(WorkloadKind::DaemonSet, "telemetry-otlp-gateway")],
+        workloads: [workload(WorkloadKind::DaemonSet, "telemetry-otlp-gateway")].into(),
         ..cart()
     };
     let enricher = enricher(&legacy(), &[gateway]);

@@ -55,7 +55,7 @@ fn pods_are_found_by_address_then_uid_then_peer() {
     let other = Pod {
         name: "other".into(),
         uid: "uid-of-other".into(),
-        ips: vec!["10.0.0.2".parse().unwrap()],
+        ips: ["10.0.0.2".parse().unwrap()].into(),
         ..Pod::default()
     };
     let pods = [cart(), other];
@@ -160,7 +160,7 @@ fn owners_give_their_names() {
         let workloads = owners.iter().map(|(kind, name)| workload(*kind, name)).collect();
         has(&gets(&full_enrichment(LEGACY), &Pod { workloads, ..cart() }), key, Some("w"));
     }
-    let workloads = vec![workload(WorkloadKind::ReplicaSet, "w")];
+    let workloads = [workload(WorkloadKind::ReplicaSet, "w")].into();
     let added = gets(&full_enrichment(LEGACY), &Pod { workloads, ..cart() });
     has(&added, "k8s.replicaset.name", None);
     has(&added, "k8s.deployment.name", None);
@@ -220,7 +220,7 @@ fn internal_attributes_go() {
 
 #[test]
 fn a_pod_of_which_little_is_known_gives_little() {
-    let pod = Pod { name: "p".into(), ips: vec!["10.0.0.1".parse().unwrap()], ..Pod::default() };
+    let pod = Pod { name: "p".into(), ips: ["10.0.0.1".parse().unwrap()].into(), ..Pod::default() };
     let expected: Pairs<'_> = &[("k8s.pod.name", "p"), ("service.name", "p")];
     assert_eq!(gets(&legacy(), &pod), strings::<Vec<_>>(expected));
 }

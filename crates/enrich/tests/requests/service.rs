@@ -168,7 +168,7 @@ fn otel_versions_are_those_of_images() {
         ("", None),
     ];
     for (image, expected) in cases {
-        let pod = Pod { containers: vec![("app".into(), image.into())], ..cart() };
+        let pod = Pod { containers: [("app".into(), image.into())].into(), ..cart() };
         let attributes = service(Otel, Some(pod), &[]);
         let version = attributes.iter().find(|(key, _)| key == "version").map(|(_, value)| value.as_str());
         assert_eq!(version, expected, "{image}");
@@ -186,7 +186,8 @@ fn otel_containers_are_found_by_name_or_alone() {
         (one, &[("k8s.container.name", "other")], None),
     ];
     for (containers, own, expected) in cases {
-        let pod = Pod { containers: strings(containers), ..cart() };
+        let named = containers.iter().map(|(name, image)| ((*name).into(), (*image).into())).collect();
+        let pod = Pod { containers: named, ..cart() };
         let attributes = service(Otel, Some(pod), own);
         let version = attributes.iter().find(|(key, _)| key == "version").map(|(_, value)| value.as_str());
         assert_eq!(version, expected, "{own:?} of {containers:?}");

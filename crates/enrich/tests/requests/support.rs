@@ -76,10 +76,10 @@ pub(crate) fn facts(enrichment: &Enrichment, pods: &[Pod]) -> ClusterFacts {
         ("kubernetes.io/arch", "amd64"),
         ("kubernetes.io/os", "linux"),
     ]));
-    let node = pods.iter().filter_map(|pod| pod.node.clone()).find(|node| node == NODE);
+    let node = pods.iter().filter_map(|pod| pod.node.as_deref()).find(|node| *node == NODE);
     ClusterFacts {
         cluster: cluster.unwrap_or_default(),
-        nodes: node.map(|node| (node, labels)).into_iter().collect(),
+        nodes: node.map(|node| (node.to_owned(), labels)).into_iter().collect(),
         pods: pods.iter().cloned().map(Arc::new).collect(),
         ..ClusterFacts::default()
     }
@@ -105,11 +105,11 @@ pub(crate) fn cart() -> Pod {
         name: "cart-5d9c-x2x4z".into(),
         namespace: "shop".into(),
         uid: "uid-of-cart".into(),
-        ips: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
+        ips: ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()].into(),
         labels: strings(&[("team", "blue"), ("a.b/c", "d"), ("aXb", "no"), ("quiet", "no")]),
         node: Some(NODE.into()),
-        workloads: vec![workload(WorkloadKind::Deployment, "cart")],
-        containers: vec![("app".into(), "registry:5000/shop/cart:1.4".into())],
+        workloads: [workload(WorkloadKind::Deployment, "cart")].into(),
+        containers: [("app".into(), "registry:5000/shop/cart:1.4".into())].into(),
         ..Pod::default()
     }
 }

@@ -1,14 +1,17 @@
 //! What is known around a node: its pods, and what others say of them.
 //!
-//! There may be very many pods, so each is read when it changes, and what it says is kept instead of its text. Of all others
-//! there are few; they are read together when one of them changes.
+//! There may be very many pods, so each is read when it changes, and what it says is kept instead of its text; what it
+//! has in common with others is there once. Of all others there are few; they are read together when one of them
+//! changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::mem;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use weir_plan::{Pod, ScrapablePod};
+use weir_plan::{Common, Pod, ScrapablePod};
 use weir_resources::{Diagnostic, Observed};
 
 use super::objects::{Key, Objects, list, observe};
@@ -22,7 +25,8 @@ const MOST_FINDINGS: usize = 10;
 /// Objects around a node, and what they say.
 #[derive(Debug, Default)]
 pub(super) struct Local {
-    pods: BTreeMap<Key, SeenPod>,
+    pods: BTreeMap<PodName, SeenPod>,
+    common: Arc<Mutex<Common>>,
     /// Whoever makes pods cannot make two texts with one hash.
     hasher: RandomState,
     /// Whether somebody wants to know what of pods may be scraped.
@@ -34,16 +38,22 @@ pub(super) struct Local {
     others_say: Observed,
 }
 
+/// Namespace and name of a pod, which share their texts with what it says.
+type PodName = (Arc<str>, Arc<str>);
+
 /// A pod as it was seen last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SeenPod {
     /// Of its text; `None` where that has to be read again, whatever it is.
-    hash: Option<u64>,
+    hash: Option<TextHash>,
     /// Until it is read.
     text: Option<Box<str>>,
     /// As it is, or was before it changed.
     says: PodSays,
 }
+
+/// A hash of 0 is none: a text that has it, one of 2^64, is read whenever it is listed.
+type TextHash = NonZero<u64>;
 
 /// What a pod says.
 #[derive(Debug, Default)]
@@ -51,12 +61,13 @@ struct PodSays {
     /// `None` before it was read, and where nobody understands it.
     pod: Option<Arc<Pod>>,
     scrapable: Option<Box<ScrapablePod>>,
-    findings: Vec<Diagnostic>,
+    findings: Box<[Diagnostic]>,
 }
 
 /// Texts to read. That takes a while where there are many.
 pub(super) struct Unread {
-    pods: Vec<(Key, Option<u64>, Box<str>)>,
+    pods: Vec<(PodName, Option<TextHash>, Box<str>)>,
+    common: Arc<Mutex<Common>>,
     scrapes: bool,
     /// All others together, if one is another than before, and how often any had changed.
     others: Option<(u64, String)>,
@@ -65,7 +76,7 @@ pub(super) struct Unread {
 /// What they say.
 pub(super) struct JustRead {
     scrapes: bool,
-    pods: Vec<(Key, Option<u64>, PodSays)>,
+    pods: Vec<(PodName, Option<TextHash>, PodSays)>,
     others: Option<(u64, Observed)>,
 }
 
@@ -88,23 +99,14 @@ impl Local {
             let differs = self.others.put(key, text);
             return self.others_changed(differs);
         }
-        let hash = Some(self.hasher.hash_one(&text));
-        let known = self.pods.get_mut(&key);
-        if known.as_ref().is_some_and(|known| known.hash == hash) {
-            return false;
-        }
-        let text = Some(text);
-        match known {
-            Some(known) => (known.hash, known.text) = (hash, text),
-            None => drop(self.pods.insert(key, SeenPod { hash, text, says: PodSays::default() })),
-        }
-        true
+        let (name, hash) = (self.pod_name(&key), self.hash(&text));
+        self.pods.entry(name).or_default().put(hash, text)
     }
 
     /// Whether it was there.
     pub(super) fn remove(&mut self, key: &Key) -> bool {
         if key.0 == POD {
-            return self.pods.remove(key).is_some();
+            return self.pods.remove(&self.pod_name(key)).is_some();
         }
         let was_there = self.others.remove(key);
         self.others_changed(was_there)
@@ -116,11 +118,16 @@ impl Local {
             let differs = self.others.replace_all(kind, documents);
             return self.others_changed(differs);
         }
-        let keys: BTreeSet<&Key> = documents.iter().map(|(key, _)| key).collect();
-        let before = self.pods.len();
-        self.pods.retain(|known, _| keys.contains(known));
-        let left = self.pods.len() < before;
-        documents.into_iter().fold(left, |differs, (key, text)| self.put(key, text) | differs)
+        let (mut before, mut differs) = (mem::take(&mut self.pods), false);
+        let seen = |(key, text): (Key, Box<str>)| {
+            let (name, hash) = (self.pod_name(&key), self.hash(&text));
+            let (name, mut pod) = before.remove_entry(&name).unwrap_or_else(|| (name, SeenPod::default()));
+            differs |= pod.put(hash, text);
+            (name, pod)
+        };
+        // A map that is made of all of them at once takes less than one that has grown.
+        self.pods = documents.into_iter().map(seen).collect();
+        differs | !before.is_empty()
     }
 
     /// Nothing of this kind is known any more. Whether there was any.
@@ -135,10 +142,11 @@ impl Local {
 
     /// What was not read as it is now.
     pub(super) fn unread(&self) -> Unread {
-        let unread = |(key, pod): (&Key, &SeenPod)| Some((key.clone(), pod.hash, pod.text.clone()?));
+        let unread = |(name, pod): (&PodName, &SeenPod)| Some((name.clone(), pod.hash, pod.text.clone()?));
         let (now, read) = self.changes;
         Unread {
             pods: self.pods.iter().filter_map(unread).collect(),
+            common: Arc::clone(&self.common),
             scrapes: self.scrapes,
             others: (now != read).then(|| (now, self.others.text())),
         }
@@ -148,8 +156,8 @@ impl Local {
     pub(super) fn know(&mut self, read: JustRead) {
         // Where somebody wants more of pods than there was to read, they are read again.
         let is_enough = read.scrapes == self.scrapes;
-        for (key, hash, says) in read.pods.into_iter().filter(|_| is_enough) {
-            if let Some(known) = self.pods.get_mut(&key) {
+        for (name, hash, says) in read.pods.into_iter().filter(|_| is_enough) {
+            if let Some(known) = self.pods.get_mut(&name) {
                 known.says = says;
                 // It may be another by now, which is read the next time.
                 if known.hash == hash {
@@ -160,6 +168,8 @@ impl Local {
         if let Some((changes, say)) = read.others {
             (self.changes.1, self.others_say) = (changes, say);
         }
+        // What enriches requests still has what pods said before, which is forgotten the next time.
+        locked(&self.common).forget_unused();
     }
 
     /// All that is known.
@@ -168,8 +178,16 @@ impl Local {
         let say = || self.pods.values().map(|pod| &pod.says);
         all.facts.pods = say().filter_map(|says| says.pod.clone()).collect();
         all.facts.scrapables.pods = say().filter_map(|says| says.scrapable.as_deref().cloned()).collect();
-        all.findings.extend(say().flat_map(|says| &says.findings).cloned());
+        all.findings.extend(say().flat_map(|says| says.findings.iter()).cloned());
         all
+    }
+
+    fn pod_name(&self, (_, namespace, name): &Key) -> PodName {
+        (locked(&self.common).text(namespace), name.as_str().into())
+    }
+
+    fn hash(&self, text: &str) -> Option<TextHash> {
+        NonZero::new(self.hasher.hash_one(text))
     }
 
     fn others_changed(&mut self, differs: bool) -> bool {
@@ -178,13 +196,33 @@ impl Local {
     }
 }
 
+impl SeenPod {
+    /// Whether it is another than before.
+    fn put(&mut self, hash: Option<TextHash>, text: Box<str>) -> bool {
+        let differs = hash.is_none() || self.hash != hash;
+        if differs {
+            (self.hash, self.text) = (hash, Some(text));
+        }
+        differs
+    }
+}
+
 impl Unread {
     pub(super) fn read(self) -> JustRead {
-        let scrapes = self.scrapes;
+        let Self { pods, common, scrapes, others } = self;
+        let read = |(name, hash, text): (PodName, _, Box<str>)| {
+            let mut says = PodSays::of(&text, scrapes);
+            if let Some(pod) = &mut says.pod {
+                let pod = Arc::make_mut(pod);
+                pod.name = Arc::clone(&name.1);
+                locked(&common).share(pod);
+            }
+            (name, hash, says)
+        };
         JustRead {
             scrapes,
-            pods: self.pods.into_iter().map(|(key, hash, text)| (key, hash, PodSays::of(&text, scrapes))).collect(),
-            others: self.others.map(|(changes, text)| (changes, observe(text))),
+            pods: pods.into_iter().map(read).collect(),
+            others: others.map(|(changes, text)| (changes, observe(text))),
         }
     }
 }
@@ -196,8 +234,12 @@ impl PodSays {
         let (pods, scrapables) = (observed.facts.pods, observed.facts.scrapables.pods);
         observed.findings.truncate(MOST_FINDINGS);
         let scrapable = scrapables.into_iter().next().filter(|_| scrapes).map(Box::new);
-        Self { pod: pods.into_iter().next(), scrapable, findings: observed.findings }
+        Self { pod: pods.into_iter().next(), scrapable, findings: observed.findings.into() }
     }
+}
+
+fn locked(common: &Mutex<Common>) -> MutexGuard<'_, Common> {
+    common.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What stands behind the owners of a pod. It is in their names, so nobody has to watch them: there may be ten for each pod.
@@ -286,11 +328,11 @@ mod tests {
             pod("c", ("Job", "nightly-29012345"), None),
             pod("d", ("Job", "migration-2"), None),
         ]));
-        let workload = |kind, name: &str| Workload { kind, name: name.to_owned() };
+        let workload = |kind, name: &str| Workload { kind, name: name.into() };
         let Observed { facts, findings, .. } = local.read();
         assert_eq!(findings, []);
         assert_eq!(
-            facts.pods.iter().map(|pod| pod.workloads.clone()).collect::<Vec<_>>(),
+            facts.pods.iter().map(|pod| pod.workloads.to_vec()).collect::<Vec<_>>(),
             [
                 vec![workload(WorkloadKind::Deployment, "cart")],
                 vec![workload(WorkloadKind::ReplicaSet, "of-nobody")],
@@ -323,6 +365,25 @@ mod tests {
         assert_eq!(scrapables(&mut local), 1, "what was read before somebody wanted it is read again");
         local.keep_scrapables(false);
         assert_eq!((scrapables(&mut local), local.observed().facts.pods.len()), (0, 1));
+    }
+
+    /// There may be very many pods, and most say the same.
+    #[test]
+    fn what_pods_have_in_common_is_there_once_and_as_long_as_they_are() {
+        let mut local = Local::default();
+        local.replace(&["a", "b"].map(|name| pod(name, ("DaemonSet", "d"), Some("7d4b"))));
+        let pods = local.read().facts.pods;
+        assert!(Arc::ptr_eq(&pods[0].workloads, &pods[1].workloads));
+        let (namespace, name) = local.pods.keys().next().unwrap();
+        assert!(Arc::ptr_eq(namespace, &pods[1].namespace) && Arc::ptr_eq(name, &pods[0].name));
+        let workloads = Arc::downgrade(&pods[0].workloads);
+        drop(pods);
+        local.remove(&key("Pod", &pod("a", ("DaemonSet", "d"), None)));
+        local.read();
+        assert!(workloads.strong_count() > 0);
+        local.forget("Pod");
+        local.read();
+        assert_eq!(workloads.strong_count(), 0);
     }
 
     /// However many pods there are, one that changes is read alone, and what others say is not read again.
@@ -363,7 +424,7 @@ mod tests {
         assert!(local.remove(&key("Pod", &pod("b", ("DaemonSet", "d"), None))));
         local.know(read);
         let owners = |observed: Observed| -> Vec<String> {
-            observed.facts.pods.iter().map(|pod| pod.workloads[0].name.clone()).collect()
+            observed.facts.pods.iter().map(|pod| pod.workloads[0].name.to_string()).collect()
         };
         assert_eq!(owners(local.observed()), ["d"], "as it was");
         assert_eq!(owners(local.read()), ["later"]);

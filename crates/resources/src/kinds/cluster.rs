@@ -157,7 +157,7 @@ fn owners(metadata: &mut Fields<'_>) -> Vec<Workload> {
 fn owner(reference: &Node<'_>) -> Option<Workload> {
     let mut fields = reference.fields()?;
     let (kind, name) = (text(&mut fields, "kind")?, text(&mut fields, "name")?);
-    Some(Workload { kind: workload_kind(&kind)?, name })
+    Some(Workload { kind: workload_kind(&kind)?, name: name.into() })
 }
 
 fn workload_kind(kind: &str) -> Option<WorkloadKind> {

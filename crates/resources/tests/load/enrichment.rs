@@ -60,12 +60,12 @@ fn telemetry_says_how_often_metrics_are_fetched() {
     assert_eq!(plan(&with_pipeline("")).intervals, CollectionIntervals::default(), "no Telemetry at all");
 }
 
-fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn map<C: FromIterator<(String, String)>>(entries: &[(&str, &str)]) -> C {
     entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 fn workload(kind: WorkloadKind, name: &str) -> Workload {
-    Workload { kind, name: name.to_owned() }
+    Workload { kind, name: name.into() }
 }
 
 const OBJECTS: &str = include_str!("../cluster.yaml");
@@ -87,22 +87,22 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
     ]);
     assert_eq!(nodes, BTreeMap::from([("node-1".to_owned(), Arc::new(of_node))]));
     let cart = Pod {
-        name: "cart-7d9c5b6f4-x2x8p".to_owned(),
-        namespace: "shop".to_owned(),
-        uid: "0b5d1f0e-98d2-4e5a-8c43-6a7c1ce9a001".to_owned(),
-        ips: vec!["10.96.3.17".parse().unwrap(), "fd00::311".parse().unwrap()],
+        name: "cart-7d9c5b6f4-x2x8p".into(),
+        namespace: "shop".into(),
+        uid: "0b5d1f0e-98d2-4e5a-8c43-6a7c1ce9a001".into(),
+        ips: ["10.96.3.17".parse().unwrap(), "fd00::311".parse().unwrap()].into(),
         labels: map(&[("app.kubernetes.io/name", "cart"), ("pod-template-hash", "7d9c5b6f4")]),
         annotations: map(&[("resource.opentelemetry.io/service.name", "shopping-cart")]),
         other_annotations: BTreeMap::from([("kubernetes.io/psp".to_owned(), Secret::new("privileged"))]),
         multiline: None,
-        node: Some("node-1".to_owned()),
-        workloads: vec![workload(WorkloadKind::Deployment, "cart")],
+        node: Some("node-1".into()),
+        workloads: [workload(WorkloadKind::Deployment, "cart")].into(),
         containers: [("cart", "registry.example.com/cart:1.4.2"), ("proxy", "proxy:2"), ("init", "busybox")]
-            .map(|(name, image)| (name.to_owned(), image.to_owned()))
-            .to_vec(),
+            .map(|(name, image)| (name.into(), image.into()))
+            .into(),
     };
     assert_eq!(*pods[0], cart);
-    let workloads: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.workloads.as_slice())).collect();
+    let workloads: Vec<_> = pods.iter().map(|pod| (&*pod.name, &*pod.workloads)).collect();
     use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet};
     assert_eq!(
         workloads,
@@ -118,7 +118,7 @@ fn objects_of_a_cluster_are_known_beside_the_plan() {
     );
     let ips: Vec<_> = pods.iter().map(|pod| pod.ips.len()).collect();
     assert_eq!(ips, [2, 1, 0, 1, 1, 0, 0], "none once a pod has ended, in the host's network, and before there is one");
-    assert_eq!(pods[6].namespace, "default");
+    assert_eq!(&*pods[6].namespace, "default");
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn the_example_for_pods() {
     assert_eq!(plan.pipelines.len(), 1);
     assert_eq!(cluster.cluster.cloud_provider.as_deref(), Some("aws"));
     let pod = &cluster.pods[0];
-    assert_eq!(pod.workloads, [workload(WorkloadKind::Deployment, "cart")]);
+    assert_eq!(*pod.workloads, [workload(WorkloadKind::Deployment, "cart")]);
     let of_node = &cluster.nodes[pod.node.as_deref().unwrap()];
-    assert_eq!((of_node.len(), pod.labels.len(), pod.annotations.len()), (4, 2, 1));
+    assert_eq!((of_node.len(), pod.labels.iter().count(), pod.annotations.iter().count()), (4, 2, 1));
 }
 
 /// They are in every log record of a pipeline that wants them.

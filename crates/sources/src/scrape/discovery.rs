@@ -196,7 +196,7 @@ fn attributes_of(pod: &ScrapablePod, container: Option<&ScrapableContainer>) -> 
             WorkloadKind::Job => "k8s.job.name",
             WorkloadKind::CronJob => "k8s.cronjob.name",
         };
-        all.push((key, controller.name.clone()));
+        all.push((key, controller.name.to_string()));
     }
     all
 }

@@ -22,8 +22,9 @@ fn file(disk: &Disk, pod: &str) -> (PathBuf, String) {
 }
 
 fn facts(uids: &[&String]) -> ClusterFacts {
-    let pod =
-        |uid: &&String| Arc::new(Pod { uid: (*uid).clone(), node: Some(format!("node-of-{uid}")), ..Pod::default() });
+    let pod = |uid: &&String| {
+        Arc::new(Pod { uid: uid.as_str().into(), node: Some(format!("node-of-{uid}").into()), ..Pod::default() })
+    };
     ClusterFacts { pods: uids.iter().map(pod).collect(), ..ClusterFacts::default() }
 }
 

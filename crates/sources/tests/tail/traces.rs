@@ -79,7 +79,7 @@ async fn a_trace_goes_on_after_a_restart() {
 /// The pod knows best what runs in it, and where it runs.
 #[tokio::test]
 async fn a_pod_says_it_of_itself() {
-    let node = |name: &str| Some(name.to_owned());
+    let node = |name: &str| Some(name.into());
     let pod =
         |multiline, node| Pod { uid: "11111111-2222-3333-4444-555555555555".into(), multiline, node, ..Pod::default() };
     let none = Multiline::default();

@@ -29,29 +29,30 @@ const TLS_MODE: (&str, &str) = ("security.istio.io/tlsMode", "istio");
 pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> (Pod, ScrapablePod) {
     let ObjectMeta { name, namespace, fields: mut metadata } = meta;
     let mut pod = weir_plan::Pod {
-        name: name.value,
-        namespace,
-        uid: text(&mut metadata, "uid").unwrap_or_default(),
-        labels: strings(&mut metadata, "labels", |_| true),
-        workloads: owners(&mut metadata),
+        name: name.value.into(),
+        namespace: namespace.into(),
+        uid: text(&mut metadata, "uid").unwrap_or_default().into(),
+        labels: strings(&mut metadata, "labels", |_| true).into_iter().collect(),
+        workloads: owners(&mut metadata).into(),
         ..weir_plan::Pod::default()
     };
     let annotations = annotations(&mut metadata, &mut pod);
     let mut scrapable = ScrapablePod {
-        name: pod.name.clone(),
-        namespace: pod.namespace.clone(),
-        uid: pod.uid.clone(),
+        name: pod.name.to_string(),
+        namespace: pod.namespace.to_string(),
+        uid: pod.uid.to_string(),
         controller: pod.workloads.first().cloned(),
-        is_in_mesh: pod.labels.get(TLS_MODE.0).is_some_and(|mode| mode == TLS_MODE.1),
+        is_in_mesh: pod.labels.get(TLS_MODE.0) == Some(TLS_MODE.1),
         annotations,
         ..ScrapablePod::default()
     };
     let mut host_network = false;
     if let Some(mut spec) = document.optional("spec").and_then(|node| node.fields()) {
-        pod.node = text(&mut spec, "nodeName");
-        scrapable.node.clone_from(&pod.node);
+        scrapable.node = text(&mut spec, "nodeName");
+        pod.node = scrapable.node.as_deref().map(Arc::from);
         host_network = spec.optional("hostNetwork").and_then(|node| node.boolean()).unwrap_or(false);
-        (pod.containers, scrapable.containers) = containers(&mut spec).into_iter().unzip();
+        let (images, scrapables): (Vec<_>, _) = containers(&mut spec).into_iter().unzip();
+        (pod.containers, scrapable.containers) = (images.into(), scrapables);
     }
     if let Some(mut status) = document.optional("status").and_then(|node| node.fields()) {
         let ips = ips(&mut status);
@@ -59,7 +60,7 @@ pub(super) fn decode(meta: ObjectMeta<'_>, document: &mut Fields<'_>) -> (Pod, S
         scrapable.phase = text(&mut status, "phase");
         // A pod that has ended still names its address, which may be another pod's by now.
         let ended = matches!(scrapable.phase.as_deref(), Some("Succeeded" | "Failed"));
-        pod.ips = if host_network || ended { Vec::new() } else { ips };
+        pod.ips = if host_network || ended { Box::default() } else { ips.into() };
     }
     (Pod(pod), scrapable)
 }
@@ -68,7 +69,7 @@ impl Pod {
     pub(super) fn compile(self, owners: &HashMap<Key, Workload>) -> Arc<weir_plan::Pod> {
         let Self(mut pod) = self;
         let behind = |kind: &str, workload: &Workload| {
-            owners.get(&(kind.to_owned(), pod.namespace.clone(), workload.name.clone())).cloned()
+            owners.get(&(kind.to_owned(), pod.namespace.to_string(), workload.name.to_string())).cloned()
         };
         pod.workloads = pod
             .workloads
@@ -121,7 +122,7 @@ fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) -> BTreeMap<
 }
 
 /// Containers with their images, and what of them may be scraped.
-fn containers(spec: &mut Fields<'_>) -> Vec<((String, String), ScrapableContainer)> {
+fn containers(spec: &mut Fields<'_>) -> Vec<((Arc<str>, Arc<str>), ScrapableContainer)> {
     let mut all = Vec::new();
     for key in ["containers", "initContainers"] {
         for node in spec.optional(key).map(|node| node.list()).unwrap_or_default() {
@@ -129,8 +130,8 @@ fn containers(spec: &mut Fields<'_>) -> Vec<((String, String), ScrapableContaine
             let (name, image) = (text(&mut fields, "name"), text(&mut fields, "image"));
             let Some(name) = name else { continue };
             let ports = ports(&mut fields, "containerPort");
-            let scrapable = ScrapableContainer { name: name.clone(), is_init: key == "initContainers", ports };
-            all.push(((name, image.unwrap_or_default()), scrapable));
+            let image = (name.as_str().into(), image.unwrap_or_default().into());
+            all.push((image, ScrapableContainer { name, is_init: key == "initContainers", ports }));
         }
     }
     all
