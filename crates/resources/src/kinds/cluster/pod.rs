@@ -121,8 +121,11 @@ fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) -> BTreeMap<
     scraping
 }
 
+/// Name and image of a container.
+type NameAndImage = (Arc<str>, Arc<str>);
+
 /// Containers with their images, and what of them may be scraped.
-fn containers(spec: &mut Fields<'_>) -> Vec<((Arc<str>, Arc<str>), ScrapableContainer)> {
+fn containers(spec: &mut Fields<'_>) -> Vec<(NameAndImage, ScrapableContainer)> {
     let mut all = Vec::new();
     for key in ["containers", "initContainers"] {
         for node in spec.optional(key).map(|node| node.list()).unwrap_or_default() {
