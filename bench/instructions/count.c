@@ -1,6 +1,6 @@
 // A plugin for QEMU's user-mode emulation, which writes the number of instructions that a program has run to standard
 // error when it ends. Parts of its API are declared here, so that QEMU's source need not be there.
-// Source: QEMU documentation, "TCG Plugins" (API version 1).
+// Source: QEMU documentation, "TCG Plugins".
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,8 @@ extern void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (
 extern void qemu_plugin_register_atexit_cb(plugin_id, void (*)(plugin_id, void *), void *);
 extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 
-int qemu_plugin_version = 1;
+// What is declared above is the same in the first two.
+int qemu_plugin_version = INTERFACE;
 
 // By thread, in cache lines of their own. Threads beyond them share, and may miss some.
 enum { THREADS = 256 };
