@@ -54,7 +54,7 @@ pub struct Diagnostic {
     pub value: Option<String>,
     /// What is wrong, one line, lower case unless it is a published text.
     pub message: String,
-    /// What would be right; empty when the message says it.
+    /// What would be right; empty only of an error whose message says it.
     pub expected: String,
     /// Error or warning.
     pub severity: Severity,
@@ -68,22 +68,29 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     pub(crate) fn error(place: &Place, message: impl Into<String>) -> Self {
-        Self::new(place, Severity::Error, message.into())
+        Self::new(place, Severity::Error, message, "")
     }
 
-    pub(crate) fn warning(place: &Place, message: impl Into<String>) -> Self {
-        Self::new(place, Severity::Warning, message.into())
+    /// The configuration is used all the same, so whoever reads this has to be told what would be right.
+    pub(crate) fn warning(place: &Place, message: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::new(place, Severity::Warning, message, expected)
     }
 
-    fn new(place: &Place, severity: Severity, message: String) -> Self {
+    /// An error or a warning, as the case may be.
+    pub(crate) fn new(
+        place: &Place,
+        severity: Severity,
+        message: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
         Self {
             file: place.file.to_string(),
             line: place.line,
             column: place.column,
             field: place.field.clone(),
             value: None,
-            message,
-            expected: String::new(),
+            message: message.into(),
+            expected: expected.into(),
             severity,
             pipeline: None,
             reason: None,
@@ -301,8 +308,8 @@ impl Findings {
             let mut end = Place::start_of(&last.file);
             end.line = last.line;
             let message = format!("{} more problems are not shown", self.more.get());
-            let note = if self.errors.get() > 0 { Diagnostic::error } else { Diagnostic::warning };
-            all.push(note(&end, message));
+            let severity = if self.errors.get() > 0 { Severity::Error } else { Severity::Warning };
+            all.push(Diagnostic::new(&end, severity, message, format!("{MAX_DIAGNOSTICS} at most")));
         }
         all
     }

@@ -120,7 +120,7 @@ fn decode_basic(node: &Node<'_>) -> Option<Basic> {
     // The older version accepts a half-written login and then sends none.
     if node.version() == Version::V1Alpha1 && (user.is_unset() || password.is_unset()) {
         let message = "basic authentication is not used: 'user' and 'password' must have 'value' or 'valueFrom' set";
-        node.findings().push(Diagnostic::warning(&node.place(), message));
+        node.findings().push(Diagnostic::warning(&node.place(), message, "both of them, or no authentication.basic"));
         return None;
     }
     Some(Basic { user, password, place: node.place() })

@@ -16,7 +16,7 @@ mod trace;
 
 use weir_plan::{Backlog, Input, Multiline, PipelineId, Processing, PrometheusInput, ServiceEnrichment, Signal};
 
-use crate::diagnostic::{Diagnostic, Findings, Place};
+use crate::diagnostic::{Diagnostic, Findings, Place, Severity};
 use crate::document::{Fields, Node};
 use crate::kinds::multiline;
 use crate::kinds::object::{self, Metadata};
@@ -112,7 +112,7 @@ impl Pipeline {
         if let (Signal::Metrics, Some(place), Some(spec)) = (signal, noise_filter, &spec)
             && spec.input.istio.is_none()
         {
-            findings.push(Diagnostic::warning(&place, NO_NOISE));
+            findings.push(Diagnostic::warning(&place, NO_NOISE, "input.istio.enabled: true, or no annotation"));
         }
         if let (Some((targets, place)), Some(spec)) = (static_targets, &mut spec) {
             set(spec, &place, findings, |prometheus| prometheus.static_targets = targets);
@@ -173,16 +173,16 @@ impl Pipeline {
     fn trust_token_server(&self, output: &mut weir_plan::Output, resolver: Resolver<'_>) {
         let Some(reference) = &self.oauth2_ca else { return };
         let ca_pem = tls::ca(&Value::Reference(reference.clone()), resolver);
-        let without_effect = match &mut output.oauth2 {
+        let (without_effect, expected) = match &mut output.oauth2 {
             Some(oauth2) if oauth2.token_url.starts_with("https:") => {
                 oauth2.ca_pem = ca_pem;
                 return;
             }
-            Some(_) => "the scheme of tokenURL is http://",
-            None => "the output has no authentication.oauth2",
+            Some(_) => ("the scheme of tokenURL is http://", "https://, or no annotation"),
+            None => ("the output has no authentication.oauth2", "authentication.oauth2, or no annotation"),
         };
         let message = format!("the annotation has no effect: {without_effect}");
-        resolver.findings.push(Diagnostic::warning(&reference.place, message));
+        resolver.findings.push(Diagnostic::warning(&reference.place, message, expected));
     }
 }
 
@@ -190,7 +190,7 @@ impl Pipeline {
 fn set(spec: &mut Spec, place: &Place, findings: &Findings, set: impl FnOnce(&mut PrometheusInput)) {
     match &mut spec.input.prometheus {
         Some(prometheus) => set(prometheus),
-        None => findings.push(Diagnostic::warning(place, NO_SCRAPES)),
+        None => findings.push(Diagnostic::warning(place, NO_SCRAPES, "such a pipeline, or no annotation")),
     }
 }
 
@@ -225,10 +225,10 @@ fn decode_reference(node: &Node<'_>) -> Option<SecretKeyRef> {
 }
 
 fn decode_multiline(node: &Node<'_>, signal: Signal) -> Option<Multiline> {
-    let multiline = multiline::decode(node, Diagnostic::error)?;
+    let multiline = multiline::decode(node, Severity::Error)?;
     if signal != Signal::Logs {
         let message = "the annotation has no effect: only a LogPipeline takes what containers print";
-        node.findings().push(Diagnostic::warning(&node.place(), message));
+        node.findings().push(Diagnostic::warning(&node.place(), message, "a LogPipeline, or no annotation"));
     }
     Some(multiline)
 }

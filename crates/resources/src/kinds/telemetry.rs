@@ -52,7 +52,8 @@ pub(crate) fn decode(mut document: Fields<'_>) -> Option<Telemetry> {
     let metadata = metadata?;
     if metadata.name.value != NAME {
         let message = format!("has no effect: only the Telemetry with the name {NAME:?} counts");
-        findings.push(Diagnostic::warning(&metadata.name.place, message).value(&metadata.name.value));
+        let warning = Diagnostic::warning(&metadata.name.place, message, format!("{NAME:?}, or no such object"));
+        findings.push(warning.value(&metadata.name.value));
         return None;
     }
     Some(Telemetry { metadata, service: service.unwrap_or_default(), spec })
@@ -76,7 +77,7 @@ fn take_gateway(fields: &mut Fields<'_>) {
     let mut gateway = fields.mapping("gateway");
     if let Some(node) = gateway.optional("scaling") {
         let message = "is deprecated and has no effect";
-        node.findings().push(Diagnostic::warning(&node.place(), message));
+        node.findings().push(Diagnostic::warning(&node.place(), message, "no such field"));
         node.check();
     }
     gateway.finish();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use weir_plan::{ClusterFacts, ClusterObject, ClusterState, Enrichment, PipelineId, Plan, ResourceStatus, Signal};
 
 use super::{Foreign, Loaded, Options, Source};
-use crate::diagnostic::{Diagnostic, Findings, Place, quoted};
+use crate::diagnostic::{Diagnostic, Findings, Place, Severity, quoted};
 use crate::document::table::{Api, Version};
 use crate::document::{Fields, Located, Node, suggest, yaml};
 use crate::kinds::cluster::Objects;
@@ -89,9 +89,9 @@ impl<'a> Loader<'a> {
     /// There is nothing to run: a mistake only if there is nothing at all.
     fn idle(&self, sources: &[Source]) -> Diagnostic {
         let file = sources.first().map_or("configuration", |source| source.name.as_str());
-        let note = if self.found { Diagnostic::warning } else { Diagnostic::error };
+        let severity = if self.found { Severity::Warning } else { Severity::Error };
         let expected = "at least one TracePipeline, MetricPipeline or LogPipeline";
-        note(&Place::start_of(file), "no pipeline is defined").expected(expected)
+        Diagnostic::new(&Place::start_of(file), severity, "no pipeline is defined", expected)
     }
 
     fn log_outputs(&self) -> LogOutputs {
@@ -191,7 +191,8 @@ impl<'a> Loader<'a> {
             let Located { value: name, place } = &pipeline.metadata.name;
             if let Some(namespace) = &pipeline.metadata.namespace {
                 let message = format!("the namespace has no effect: {kind} is cluster-scoped");
-                self.findings.push(Diagnostic::warning(&namespace.place, message).value(&namespace.value));
+                let warning = Diagnostic::warning(&namespace.place, message, "no namespace");
+                self.findings.push(warning.value(&namespace.value));
             }
             if let Some(first) = seen.get(&id) {
                 let message = format!("{kind} {} is defined twice, first at {}", quoted(name), first.position());
@@ -236,7 +237,7 @@ impl Skipped {
         self.kinds.truncate(MAX_KINDS_SHOWN);
         let (objects, kinds) = (if self.count == 1 { "object" } else { "objects" }, self.kinds.join(", "));
         let message = format!("skipped {} {objects} of kinds that mean nothing here: {kinds}{more}", self.count);
-        Some(Diagnostic::warning(&first, message))
+        Some(Diagnostic::warning(&first, message, "none of them, though they do no harm"))
     }
 }
 
@@ -246,7 +247,7 @@ fn api(node: &Node<'_>, kind: &Kind) -> Option<Api> {
     let (name, version) = *kind.versions.get(node.one_of(&format!("version of {}", kind.name), &names)?)?;
     if version == Version::V1Alpha1 {
         let current = names.first().copied().unwrap_or_default();
-        let diagnostic = Diagnostic::warning(&node.place(), format!("{name} is deprecated")).expected(current);
+        let diagnostic = Diagnostic::warning(&node.place(), format!("{name} is deprecated"), current);
         node.findings().push(diagnostic);
     }
     Some(Api { group: kind.group(), version })

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_resources::{Files, Loaded, Report, Source, load};
+use weir_resources::{Files, Loaded, Report, Severity, Source, load};
 
 use crate::options;
 
@@ -39,6 +39,7 @@ fn shown(text: &str) -> String {
         assert!(diagnostic.file == "x.yaml" && diagnostic.column > 0, "{diagnostic:?}");
         assert!((1..=lines + 1).contains(&diagnostic.line), "{diagnostic:?} of {lines} lines");
         assert!(!diagnostic.message.is_empty() && !diagnostic.message.contains('\n'), "{diagnostic:?}");
+        assert!(diagnostic.severity == Severity::Error || !diagnostic.expected.is_empty(), "{diagnostic:?}");
         shown += &format!("\n{diagnostic}\n{}", diagnostic.render(text, false));
     }
     shown

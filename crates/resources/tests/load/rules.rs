@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_resources::{Source, load};
+use weir_resources::{Severity, Source, load};
 
 use crate::options;
 
@@ -116,6 +116,9 @@ fn reported(text: String) -> Vec<String> {
         Ok(loaded) => loaded.warnings,
         Err(report) => report.diagnostics,
     };
+    for found in &diagnostics {
+        assert!(found.severity == Severity::Error || !found.expected.is_empty(), "what would be right? {found}");
+    }
     diagnostics.iter().map(ToString::to_string).collect()
 }
 

@@ -571,6 +571,7 @@ async fn what_is_warned_of_is_in_the_log() {
     let found = logs.iter().find(|line| line["message"] == message && line["pipeline"] == "metrics/metrics");
     let found = found.unwrap_or_else(|| panic!("{message}: {logs:?}"));
     assert_eq!((&found["level"], &found["field"]), (&json!("WARN"), &json!("metadata.namespace")));
+    assert_eq!(found["expected"], "no namespace", "{found}");
     assert_eq!(found["line"], line(&manifests, "  namespace:"), "{found}");
     assert!(found["file"].as_str().unwrap().ends_with("pipelines.yaml") && found["column"].is_u64(), "{found}");
     assert!(logs.iter().all(|line| line["message"].is_string()), "{logs:?}");
@@ -591,6 +592,7 @@ async fn a_certificate_that_soon_expires_is_in_the_log() {
     assert_eq!(found["level"], "WARN");
     assert_eq!(found["field"], "spec.output.otlp.tls.ca.valueFrom.secretKeyRef");
     assert!(found["message"].as_str().unwrap().starts_with("TLS CA certificate is about to expire"), "{found}");
+    assert_eq!(found["expected"], "one that is valid now, and in two weeks", "{found}");
 }
 
 /// What `make run` starts.

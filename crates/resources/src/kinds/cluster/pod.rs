@@ -8,7 +8,7 @@ use weir_plan::{SCRAPE_ANNOTATION, ScrapableContainer, ScrapablePod, Secret, Wor
 
 use super::service::ports;
 use super::{Key, ObjectMeta, owners, strings, text};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Fields, Node};
 use crate::kinds::multiline;
 
@@ -95,7 +95,7 @@ fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) -> BTreeMap<
     let all = node.map_of(|_| true);
     let lines = all.iter().find(|(key, _)| *key == multiline::ANNOTATION);
     // Pods are somebody else's: what one says wrong keeps no pipeline from its work.
-    pod.multiline = lines.and_then(|(_, node)| multiline::decode(&node.clone().public(), Diagnostic::warning));
+    pod.multiline = lines.and_then(|(_, node)| multiline::decode(&node.clone().public(), Severity::Warning));
     let all: Vec<_> = all.into_iter().filter_map(text).collect();
     let scraping =
         |(key, value): &(String, String)| Some((key.strip_prefix(SCRAPE_ANNOTATION)?.to_owned(), value.clone()));
@@ -116,7 +116,7 @@ fn annotations(metadata: &mut Fields<'_>, pod: &mut weir_plan::Pod) -> BTreeMap<
     if !left_out.is_empty() {
         let message = format!("log records will not have the annotations {}", left_out.join(", "));
         let expected = format!("annotations of {MOST_ANNOTATION_BYTES} bytes together");
-        node.findings().push(Diagnostic::warning(&node.place(), message).expected(expected));
+        node.findings().push(Diagnostic::warning(&node.place(), message, expected));
     }
     scraping
 }

@@ -16,6 +16,9 @@ use crate::diagnostic::{Reason, Severity};
 /// How long before its end there is a warning about a certificate.
 const ABOUT_TO_EXPIRE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
+/// The certificate that is expected where there is a warning about one.
+pub(crate) const IN_TIME: &str = "one that is valid now, and in two weeks";
+
 /// What is wrong with a certificate.
 pub(crate) struct Problem {
     pub(crate) reason: Reason,

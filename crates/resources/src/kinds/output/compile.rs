@@ -154,7 +154,7 @@ pub(crate) fn credential(value: &Value, resolver: Resolver<'_>) -> Option<String
     if text.ends_with('\n') {
         let message = "the value ends with a line break, which is sent as part of it (not shown)";
         let expected = "a value without it (`printf %s` or `echo -n` when encoding)";
-        resolver.findings.push(Diagnostic::warning(&place.hidden(), message).expected(expected));
+        resolver.findings.push(Diagnostic::warning(&place.hidden(), message, expected));
     }
     Some(text)
 }

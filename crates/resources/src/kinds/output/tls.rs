@@ -62,21 +62,20 @@ impl Tls {
         let ca_pem = self.ca.as_ref().and_then(|value| ca(value, resolver));
         let identity = self.identity(resolver);
         let plain_because = match (scheme, &self.insecure) {
-            (Some(Scheme::Http), _) => Some("the endpoint's scheme is http://"),
+            (Some(Scheme::Http), _) => Some(("the endpoint's scheme is http://", "https://, or no certificates")),
             (Some(Scheme::Https), Some(insecure)) => {
                 let message = "has no effect: the endpoint's scheme is https://";
-                resolver
-                    .findings
-                    .push(Diagnostic::warning(insecure, message).value("true").expected("false, or http://"));
+                let warning = Diagnostic::warning(insecure, message, "false, or http://");
+                resolver.findings.push(warning.value("true"));
                 None
             }
-            (None, Some(_)) => Some("'insecure' is true"),
+            (None, Some(_)) => Some(("'insecure' is true", "insecure: false, or no certificates")),
             (_, None) => None,
         };
-        if let Some(reason) = plain_because {
+        if let Some((reason, expected)) = plain_because {
             if let Some(place) = self.first_certificate().and_then(Value::place) {
                 let message = format!("certificates have no effect: {reason}");
-                resolver.findings.push(Diagnostic::warning(&place.hidden(), message));
+                resolver.findings.push(Diagnostic::warning(&place.hidden(), message, expected));
             }
             return None;
         }
@@ -121,7 +120,7 @@ fn read<T>(value: &Value, parse: fn(&str) -> Result<T, String>, resolver: Resolv
 fn report(problems: impl IntoIterator<Item = Problem>, place: &Place, resolver: Resolver<'_>) {
     for Problem { reason, severity, message } in problems {
         let diagnostic = match severity {
-            Severity::Warning => Diagnostic::warning(place, message),
+            Severity::Warning => Diagnostic::warning(place, message, certificate::IN_TIME),
             Severity::Error => Diagnostic::error(place, message),
         };
         resolver.findings.push(diagnostic.reason(reason));

@@ -99,7 +99,7 @@ impl Names {
             };
             if self.variables.contains_key(&name) {
                 let message = format!("variable {} is given twice: the last one counts", place.shown(&name));
-                node.findings().push(Diagnostic::warning(&place, message).expected("a unique name"));
+                node.findings().push(Diagnostic::warning(&place, message, "a unique name"));
             }
             self.variables.insert(name, value);
         }
@@ -139,7 +139,7 @@ impl Names {
         for (name, file) in self.files.iter().filter(|(name, _)| !used.contains(*name)) {
             let message = format!("file {} has no effect: nothing refers to it", file.place.shown(name));
             let expected = "/files/NAME as value of tls.ca_file, tls.crt_file or tls.key_file in output.custom";
-            resolver.findings.push(Diagnostic::warning(&file.place, message).expected(expected));
+            resolver.findings.push(Diagnostic::warning(&file.place, message, expected));
         }
     }
 }

@@ -169,7 +169,7 @@ fn warn_legacy(legacy: &[Legacy<'_>], name: &str) {
         let message = format!(
             "LogPipeline '{name}' uses the attribute '{attribute}' which is based on the deprecated FluentBit technology stack"
         );
-        let warning = Diagnostic::warning(&node.place().hidden(), message);
-        node.findings().push(warning.expected("a LogPipeline with output.otlp"));
+        let expected = "a LogPipeline with output.otlp";
+        node.findings().push(Diagnostic::warning(&node.place().hidden(), message, expected));
     }
 }

@@ -72,6 +72,6 @@ impl Removed {
                 "scope.name == \"io.kyma-project.telemetry/istio\"".to_owned(),
             ),
         };
-        Diagnostic::warning(place, message).expected(expected)
+        Diagnostic::warning(place, message, expected)
     }
 }

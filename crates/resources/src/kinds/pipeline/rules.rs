@@ -96,7 +96,7 @@ fn values(texts: &[Located<String>]) -> Vec<String> {
 
 fn warn_empty(node: &Node<'_>, what: &str) {
     let message = format!("has no effect: it has no {what}");
-    node.findings().push(Diagnostic::warning(&node.place(), message));
+    node.findings().push(Diagnostic::warning(&node.place(), message, "at least one, or no such entry"));
 }
 
 /// The texts that are compiled together.

@@ -139,6 +139,10 @@ impl Lines<'_> {
         self.text.push(line, message, expected, self.resolver.findings);
     }
 
+    fn warn(&self, line: usize, message: impl Into<String>, expected: &str) {
+        self.resolver.findings.push(Diagnostic::warning(&self.text.place(line), message, expected));
+    }
+
     /// What one of some names stands for, if the key is there. `None` has been reported.
     fn one_of<T: Copy>(&self, key: &str, what: &str, choices: &[(&str, T)]) -> Option<Option<T>> {
         let Some(line) = self.last(key) else { return Some(None) };
@@ -185,7 +189,7 @@ impl Lines<'_> {
             let key = line.key.as_str();
             if WITHOUT_EFFECT.contains(&key) {
                 let message = format!("{key} of {plugin} has no effect");
-                self.resolver.findings.push(Diagnostic::warning(&self.text.place(line.number), message));
+                self.warn(line.number, message, "no such line");
             } else if key != "name" && !known.contains(&key) {
                 is_known = false;
                 self.text.report(vec![filters::unknown(line.number, key, plugin, known)], self.resolver);
@@ -232,7 +236,7 @@ impl Lines<'_> {
         });
         if let (None, Some(password)) = (&user, self.last("http_passwd")) {
             let message = "http_passwd has no effect: there is no http_user";
-            self.resolver.findings.push(Diagnostic::warning(&self.text.place(password.number), message));
+            self.warn(password.number, message, "both of http_user and http_passwd, or neither");
         }
         let given = self.section.lines.iter().filter(|line| line.key == "header").map(|line| {
             let Some((name, value)) = line.value.reveal().split_once(' ') else {
@@ -253,9 +257,7 @@ impl Lines<'_> {
         let [ca, cert, key] = ["tls.ca_file", "tls.crt_file", "tls.key_file"].map(|key| self.file(key));
         if !is_on {
             for line in self.section.lines.iter().filter(|line| line.key.starts_with("tls.")) {
-                let message = format!("{} has no effect: tls is off", line.key);
-                let warning = Diagnostic::warning(&self.text.place(line.number), message);
-                self.resolver.findings.push(warning.expected("tls on"));
+                self.warn(line.number, format!("{} has no effect: tls is off", line.key), "tls on");
             }
             return None;
         }

@@ -44,7 +44,8 @@ impl Http {
         let (user, password) = (set(credential("user")), set(credential("password")));
         if let (None, Some(place)) = (&user, password.as_ref().and_then(Value::place)) {
             let message = "basic authentication is not used: there is no 'user'";
-            node.findings().push(Diagnostic::warning(&place.hidden(), message));
+            let expected = "both of 'user' and 'password', or neither";
+            node.findings().push(Diagnostic::warning(&place.hidden(), message, expected));
         }
         let findings = node.findings();
         let uri = fields.text("uri").and_then(|uri| check_uri(uri.value, &uri.place, findings));
