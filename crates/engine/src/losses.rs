@@ -5,6 +5,7 @@
 //! the sum of the others is logged. So what the log says of a kind adds up to what the books have. Every loss passes
 //! through here on its way from the books.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,12 +19,12 @@ use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
 /// Time between two log lines about losses of one kind.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Codes of a backend with lines of their own, the first that came. The lines of all pipelines are limited, and a
-/// backend that makes up codes would use them up.
+/// Codes with lines of their own at a time, the first that come: what a backend answers, and what Weir itself calls a
+/// refusal. The lines of all pipelines are limited, and a backend that makes up codes would use them up.
 const CODES: usize = 5;
 
-/// Stands for all codes after these.
-const OTHER_CODES: &str = "others";
+/// Stands for all codes beside these.
+const OTHER_CODES: &str = "other";
 
 /// See the module.
 #[derive(Debug)]
@@ -99,20 +100,18 @@ impl Losses {
             return None;
         }
         let mut kinds = self.lock();
-        let kind = kind.or_others(&kinds);
-        match kinds.get_mut(&kind) {
-            Some(tally) if tally.items > 0 || now.duration_since(tally.said) < EVERY => {
-                if tally.items == 0 {
-                    cause.clone_into(&mut tally.cause);
-                }
-                tally.items += items;
-                None
+        // What was quiet for so long begins anew, and so does not take the place of another code.
+        kinds.retain(|_, tally| tally.items > 0 || now.duration_since(tally.said) < EVERY);
+        let (kind, cause) = kind.beside(&kinds, cause);
+        if let Some(tally) = kinds.get_mut(&kind) {
+            if tally.items == 0 {
+                tally.cause = cause.into_owned();
             }
-            _ => {
-                kinds.insert(kind.clone(), Tally { said: now, items: 0, cause: String::new() });
-                Some(Summary { kind, items, over: Duration::ZERO, cause: cause.to_owned() })
-            }
+            tally.items += items;
+            return None;
         }
+        kinds.insert(kind.clone(), Tally { said: now, items: 0, cause: String::new() });
+        Some(Summary { kind, items, over: Duration::ZERO, cause: cause.into_owned() })
     }
 
     /// The sums of those kinds, which begin anew.
@@ -168,13 +167,21 @@ impl Losses {
 }
 
 impl Kind {
-    /// The kind under which this one is summed up, beside those that there are.
-    fn or_others(self, kinds: &BTreeMap<Self, Tally>) -> Self {
-        let is_new_code = matches!(self, Self::Rejected(_)) && !kinds.contains_key(&self);
-        if is_new_code && kinds.keys().filter(|kind| matches!(kind, Self::Rejected(_))).count() >= CODES {
-            return Self::Rejected(OTHER_CODES.into());
+    /// The kind under which this one is summed up beside those that there are, and its cause, which then names the code
+    /// if the kind does not.
+    fn beside<'a>(self, kinds: &BTreeMap<Self, Tally>, cause: &'a str) -> (Self, Cow<'a, str>) {
+        if let Self::Rejected(code) = &self
+            && !kinds.contains_key(&self)
+            && kinds.keys().filter(|kind| kind.is_own_code()).count() >= CODES
+        {
+            return (Self::Rejected(OTHER_CODES.into()), format!("{code}: {cause}").into());
         }
-        self
+        (self, cause.into())
+    }
+
+    /// A code that is not summed up with others.
+    fn is_own_code(&self) -> bool {
+        matches!(self, Self::Rejected(code) if code != OTHER_CODES)
     }
 
     fn reason(&self) -> &'static str {
@@ -239,20 +246,41 @@ mod tests {
         assert_eq!((code.as_str(), cause.as_str()), ("400", "worse"));
     }
 
+    fn coded(code: u32) -> Fate {
+        Fate::Rejected { code: code.to_string(), cause: format!("cause {code}") }
+    }
+
     /// A backend that answers with ever new codes has a line for each of the first, and one for the rest.
     #[test]
     fn codes_beyond_the_first_are_summed_up_together() {
         let (losses, start) = (losses(), Instant::now());
-        let enter = |code: u32| {
-            losses.enter(1, &Fate::Rejected { code: code.to_string(), cause: format!("cause {code}") }, start)
-        };
-        let at_once: Vec<_> = (400..500).filter_map(enter).map(|summary| summary.kind).collect();
-        let first = (400..405).map(|code| Kind::Rejected(code.to_string()));
-        assert_eq!(at_once, first.chain([Kind::Rejected("others".into())]).collect::<Vec<_>>());
+        let at_once: Vec<_> = (400..500).filter_map(|code| losses.enter(1, &coded(code), start)).collect();
+        let said: Vec<_> = at_once.iter().map(|summary| (summary.kind.clone(), summary.cause.clone())).collect();
+        let first = (400..405).map(|code| (Kind::Rejected(code.to_string()), format!("cause {code}")));
+        let other = (Kind::Rejected("other".into()), "405: cause 405".to_owned());
+        assert_eq!(said, first.chain([other]).collect::<Vec<_>>());
         assert_eq!(losses.enter(1, &rejected("again"), start), None, "a code that has its own line");
         let summaries = losses.take(|_| true, start + EVERY);
         let said: Vec<_> = summaries.iter().map(|summary| (&summary.kind, summary.items, &*summary.cause)).collect();
-        let (own, others) = (Kind::Rejected("400".into()), Kind::Rejected("others".into()));
-        assert_eq!(said, [(&own, 1, "again"), (&others, 94, "cause 406")]);
+        let (own, other) = (Kind::Rejected("400".into()), Kind::Rejected("other".into()));
+        assert_eq!(said, [(&own, 1, "again"), (&other, 94, "406: cause 406")]);
+    }
+
+    /// Codes of which nothing is heard any more leave their lines to others, and nothing is lost by that.
+    #[test]
+    fn a_new_code_has_the_line_of_one_that_is_quiet() {
+        let (losses, start) = (losses(), Instant::now());
+        let enter = |code: u32, now: Instant| losses.enter(1, &coded(code), now).map(|summary| summary.kind);
+        let of = |code: u32| Some(Kind::Rejected(code.to_string()));
+        for code in 400..405 {
+            assert_eq!(enter(code, start), of(code));
+        }
+        assert_eq!(enter(400, start + 29 * SECOND), None, "not quiet: there is something to say");
+        assert_eq!(enter(500, start + 29 * SECOND), Some(Kind::Rejected("other".into())), "no line is free yet");
+        for code in 501..505 {
+            assert_eq!(enter(code, start + EVERY), of(code), "four lines are free");
+        }
+        assert_eq!(enter(505, start + EVERY), None, "summed up with the other code");
+        assert_eq!(losses.unsaid(), 2);
     }
 }
