@@ -172,10 +172,10 @@ fn age(seconds: u64) -> String {
     format!("{} {name}", seconds / unit)
 }
 
-fn span(seconds: u64) -> &'static str {
-    SPANS.iter().rfind(|(span, _)| *span <= seconds).map_or("less than a minute", |(_, name)| name)
-}
-
+/// The longest span of which it is nine tenths at least: what lacks a minute of a day is about a day.
 fn about(seconds: u64) -> String {
-    if seconds < MINUTE { span(seconds).to_owned() } else { format!("about {}", span(seconds)) }
+    match SPANS.iter().rfind(|(span, _)| *span / 10 * 9 <= seconds) {
+        Some((_, name)) => format!("about {name}"),
+        None => "less than a minute".to_owned(),
+    }
 }

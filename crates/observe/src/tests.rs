@@ -479,6 +479,28 @@ fn what_is_said_of_limits() {
     assert!(of(None).contains("(10 B) are kept until they are 1 GiB. "), "{}: there is no disk", of(None));
 }
 
+/// What lacks little of a span is said as that span, and not as the one before it, which may be half as long.
+#[test]
+fn what_is_said_of_a_time() {
+    let of = |full_in_seconds| {
+        let kept = Kept { items: 5, bytes: 10, full_in_seconds: Some(full_in_seconds), ..Kept::default() };
+        message(&Trouble { state: State::NothingDelivered, kept, ..Trouble::default() }, "spans")
+    };
+    let cases = [
+        (53, "less than a minute"),
+        (54, "about a minute"),
+        (86_399, "about a day"),
+        (77_760, "about a day"),
+        (77_759, "about 12 hours"),
+        (16_200, "about 5 hours"),
+        (16_199, "about 2 hours"),
+        (604_799, "about a week"),
+    ];
+    for (seconds, expected) in cases {
+        assert!(of(seconds).contains(&format!("at this rate in {expected}. ")), "{seconds}: {}", of(seconds));
+    }
+}
+
 /// A backend that refuses a part of the data has taken something since, and lost is only what it refuses alone.
 #[test]
 fn what_is_said_of_a_part() {
