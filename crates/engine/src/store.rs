@@ -71,6 +71,8 @@ pub(crate) struct StoreStats {
     began_ms: AtomicU64,
     /// Bytes that were handed to the writer and are not on disk.
     inside: AtomicUsize,
+    /// What the disk had room for when it was last asked; `None` if it did not say.
+    room: Mutex<Option<u64>>,
     hang_reported: Mutex<Seldom>,
 }
 
@@ -81,6 +83,15 @@ impl StoreStats {
             0 => Duration::ZERO,
             began => clock.started.elapsed().saturating_sub(Duration::from_millis(began - 1)),
         }
+    }
+
+    /// Bytes for which the disk has room, as of a second ago or less, beside what is always left free.
+    pub(crate) fn room(&self) -> Option<u64> {
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_room(&self, room: Option<u64>) {
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner) = room;
     }
 }
 

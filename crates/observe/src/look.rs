@@ -49,6 +49,27 @@ pub struct Waiting {
     pub room_time: Option<Duration>,
     /// Since when the oldest waits.
     pub oldest: Duration,
+    /// Where it waits; `None` if that is no disk, or one of which nothing is known.
+    pub disk: Option<Disk>,
+}
+
+/// The disk on which data of all pipelines waits. What several of them wait for is there once and counts for each, so
+/// it may last longer than these figures say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes for which it has room.
+    pub free_bytes: u64,
+    /// Bytes that wait, of all pipelines.
+    pub kept_bytes: u64,
+    /// Bytes that may come to wait, of all pipelines, until all their limits are reached.
+    pub left_bytes: u64,
+}
+
+impl Disk {
+    /// Whether it may be full before all limits are reached.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.free_bytes < self.left_bytes
+    }
 }
 
 /// What a backend does with what it is sent.

@@ -71,6 +71,8 @@ struct Point {
     items: u64,
     bytes: u64,
     oldest: Duration,
+    /// Bytes of all pipelines on the disk.
+    on_disk: Option<u64>,
     /// All of them, since the start.
     amounts: Amounts,
     inputs: [Input; 2],
@@ -87,8 +89,9 @@ impl Point {
             turned_away: look.clients.turned_away,
         };
         let inputs = [look.inputs.pushed, look.inputs.collected];
-        let Waiting { items, bytes, oldest, .. } = look.waiting;
-        Self { at, accepted: look.accepted, items, bytes, oldest, amounts, inputs }
+        let Waiting { items, bytes, oldest, disk, .. } = look.waiting;
+        let on_disk = disk.map(|disk| disk.kept_bytes);
+        Self { at, accepted: look.accepted, items, bytes, oldest, on_disk, amounts, inputs }
     }
 
     /// Time from an earlier point to this one.
@@ -398,11 +401,19 @@ fn kept(now: &Point, began: &Point, look: &Look) -> Kept {
     let older = if is_the_same { passed } else { millis(now.oldest.saturating_sub(began.oldest)) };
     let room_time = waiting.room_time.filter(|_| waiting.items > 0);
     let by_age = room_time.and_then(|time| seconds_until(millis(time.saturating_sub(now.oldest)), older));
+    // All pipelines fill the disk together.
+    let scarce = waiting.disk.filter(|disk| waiting.items > 0 && disk.is_scarce());
+    let by_disk = scarce.and_then(|disk| match disk.free_bytes {
+        0 => Some(0),
+        free => seconds_until(free, disk.kept_bytes.saturating_sub(began.on_disk?)),
+    });
     Kept {
         items: waiting.items,
         bytes: waiting.bytes,
         room_bytes: waiting.room_bytes,
         room_seconds: waiting.room_time.map(|time| time.as_secs()),
-        full_in_seconds: by_bytes.into_iter().chain(by_age).min(),
+        disk_free_bytes: waiting.disk.map(|disk| disk.free_bytes),
+        disk_is_scarce: waiting.disk.is_some_and(|disk| disk.is_scarce()),
+        full_in_seconds: by_bytes.into_iter().chain(by_age).chain(by_disk).min(),
     }
 }

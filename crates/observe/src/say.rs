@@ -89,7 +89,7 @@ fn losses(state: State, amounts: Amounts, items: &str) -> String {
 }
 
 fn waiting(kept: Kept, items: &str) -> String {
-    let Kept { items: count, bytes, room_bytes, room_seconds, full_in_seconds } = kept;
+    let Kept { items: count, bytes, room_bytes, room_seconds, disk_free_bytes, disk_is_scarce, full_in_seconds } = kept;
     if count == 0 {
         return String::new();
     }
@@ -100,11 +100,15 @@ fn waiting(kept: Kept, items: &str) -> String {
     if let Some(seconds) = room_seconds {
         said = format!("{said} or {} old", age(seconds));
     }
+    if let Some(free) = disk_free_bytes.filter(|_| disk_is_scarce) {
+        said = format!("{said}, or the disk is full ({})", room(free));
+    }
     if let Some(seconds) = full_in_seconds.filter(|seconds| *seconds < 7 * DAY) {
         said = format!("{said}, at this rate in {}", about(seconds));
     }
-    // What has a limit of age is on a disk, and nobody knows here how much of that others take.
-    if room_seconds.is_some() { format!("{said}, if the disk has room") } else { said }
+    // What has a limit of age is on a disk.
+    let is_unsure = room_seconds.is_some() && disk_free_bytes.is_none();
+    if is_unsure { format!("{said}, if the disk has room") } else { said }
 }
 
 fn advice(state: State, amounts: Amounts) -> &'static str {
@@ -156,6 +160,11 @@ const UNITS: [(u64, &str); 4] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "
 fn size(bytes: u64) -> String {
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
     format!("{} {name}", round(bytes / unit))
+}
+
+/// What a disk has room for.
+fn room(free: u64) -> String {
+    if free == 0 { "no room left".to_owned() } else { format!("at least {} free", size(free)) }
 }
 
 /// A size that somebody has set, as it is if it is a whole number of units.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_plan::{PipelineId, Signal};
 
-use crate::{Amounts, Backend, Change, Input, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message};
+use crate::{
+    Amounts, Backend, Change, Disk, Input, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message,
+};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A trouble that lasts is told after so many looks.
@@ -438,7 +440,7 @@ fn what_is_said() {
     assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
 }
 
-/// What waits is given up when the first of its limits is reached, and of the disk nobody knows.
+/// What waits is given up when the first of its limits is reached. Nothing is known of the disk.
 #[test]
 fn what_is_said_of_limits() {
     const HOUR: Duration = Duration::from_secs(3600);
@@ -469,7 +471,7 @@ fn what_is_said_of_limits() {
     assert_eq!(case.trouble().kept.full_in_seconds, None, "nothing is kept");
 
     let of = |room_seconds| {
-        let kept = Kept { items: 5, bytes: 10, room_bytes: 1 << 30, room_seconds, full_in_seconds: None };
+        let kept = Kept { items: 5, bytes: 10, room_bytes: 1 << 30, room_seconds, ..Kept::default() };
         message(&Trouble { state: State::NothingDelivered, kept, ..Trouble::default() }, "spans")
     };
     for (seconds, age) in [(7 * 86_400, "168 h"), (5400, "90 min"), (30, "30 s")] {
@@ -477,6 +479,49 @@ fn what_is_said_of_limits() {
         assert!(of(Some(seconds)).contains(&expected), "{}", of(Some(seconds)));
     }
     assert!(of(None).contains("(10 B) are kept until they are 1 GiB. "), "{}: there is no disk", of(None));
+}
+
+/// All pipelines fill the disk, so it may be full before a pipeline has reached its limits.
+#[test]
+fn what_is_said_of_the_disk() {
+    const MIB: u64 = 1 << 20;
+    let mut case = Case::new();
+    let mut disk = Disk { free_bytes: 500 * MIB, kept_bytes: 300 * MIB, left_bytes: 4096 * MIB };
+    case.look.waiting.disk = Some(disk);
+    case.again(Delivers(1000), 10);
+    for _ in 0..24 {
+        // This pipeline keeps half of what comes.
+        (disk.free_bytes, disk.kept_bytes) = (disk.free_bytes - 2_000_000, disk.kept_bytes + 2_000_000);
+        case.look.waiting.disk = Some(disk);
+        case.after(Waits(1000));
+    }
+    let said = |case: &Case| (case.trouble().kept.full_in_seconds.unwrap(), message(&case.trouble(), "spans"));
+    let (full_in, text) = said(&case);
+    assert!((1150..1250).contains(&full_in), "476 MB at 0.4 MB/s: {full_in}");
+    let expected = "are kept until they are 1 GiB or 24 h old, or the disk is full (at least 200 MiB free), at this \
+                    rate in about 10 minutes. The backend";
+    assert!(text.contains(expected), "{text}");
+
+    case.look.waiting.disk = Some(Disk { left_bytes: disk.free_bytes, ..disk });
+    case.see();
+    let (full_in, text) = said(&case);
+    assert!(full_in > 5000, "its own limit is reached first: {full_in}");
+    assert!(text.contains("are kept until they are 1 GiB or 24 h old, at this rate in about an hour. The"), "{text}");
+
+    case.look.waiting.disk = Some(Disk { free_bytes: 0, ..disk });
+    case.see();
+    let (full_in, text) = said(&case);
+    let expected = "24 h old, or the disk is full (no room left), at this rate in less than a minute. The backend";
+    assert!(full_in == 0 && text.contains(expected), "{text}");
+}
+
+/// A message is about the disks of all nodes. That with the least room counts, and with one that is not known, none is.
+#[test]
+fn disks_of_nodes_are_put_together() {
+    let of = |disk_free_bytes, disk_is_scarce| Kept { disk_free_bytes, disk_is_scarce, ..Kept::default() };
+    assert_eq!(of(Some(7), true).and(of(Some(9), false)), of(Some(7), true));
+    assert_eq!(of(Some(9), false).and(of(Some(7), false)), of(Some(7), false));
+    assert_eq!(of(Some(7), true).and(of(None, false)).disk_free_bytes, None);
 }
 
 /// What lacks little of a span is said as that span, and not as the one before it, which may be half as long.

@@ -148,20 +148,30 @@ pub struct Kept {
     /// How long an item may wait, if that is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room_seconds: Option<u64>,
-    /// When the first of these limits is reached if it goes on like this. The disk may have less room.
+    /// Bytes for which the disk has room, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    /// Whether the disk may be full before all pipelines have reached their limits.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disk_is_scarce: bool,
+    /// When the first of these limits is reached, or such a disk is full, if it goes on like this. A disk of which
+    /// nothing is known may be full before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_in_seconds: Option<u64>,
 }
 
 impl Kept {
-    /// Both together, of different places: the first that is full counts.
+    /// Both together, of different places: the first that is full counts. Of disks all have to be known.
     pub fn and(self, other: Self) -> Self {
         let first = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        let disks = self.disk_free_bytes.zip(other.disk_free_bytes);
         Self {
             items: self.items.saturating_add(other.items),
             bytes: self.bytes.saturating_add(other.bytes),
             room_bytes: self.room_bytes.saturating_add(other.room_bytes),
             room_seconds: first(self.room_seconds, other.room_seconds),
+            disk_free_bytes: disks.map(|(one, other)| one.min(other)),
+            disk_is_scarce: self.disk_is_scarce || other.disk_is_scarce,
             full_in_seconds: first(self.full_in_seconds, other.full_in_seconds),
         }
     }

@@ -14,7 +14,7 @@ use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{BackendFigures, BackendState, PipelineFigures, Snapshot, View};
 use weir_legible::{LeftOut, Unsteady, Warnings, rfc3339_seconds};
 use weir_observe::{
-    Backend, Change, Clients, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, Verdict,
+    Backend, Change, Clients, Disk, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, Verdict,
     Waiting, message,
 };
 use weir_plan::{PipelineId, Signal};
@@ -63,7 +63,7 @@ pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHand
             ticks.tick().await;
             // Without memory for a snapshot nothing is seen this time.
             let Some(snapshot) = view.snapshot() else { continue };
-            let looks: Vec<_> = snapshot.pipelines.iter().map(|of| (of.id.clone(), look(&snapshot, of))).collect();
+            let looks = looks(&snapshot);
             drop(snapshot);
             let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let changes = monitor.look(Moment { since_start: start.elapsed(), unix_seconds }, &looks);
@@ -73,7 +73,23 @@ pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHand
     })
 }
 
-fn look(snapshot: &Snapshot, pipeline: &PipelineFigures) -> Look {
+fn looks(snapshot: &Snapshot) -> Vec<(PipelineId, Look)> {
+    let disk = disk(snapshot);
+    snapshot.pipelines.iter().map(|of| (of.id.clone(), look(snapshot, of, disk))).collect()
+}
+
+/// `None` if nothing is known of it.
+fn disk(snapshot: &Snapshot) -> Option<Disk> {
+    let free_bytes = snapshot.journal.as_ref()?.disk_free_bytes?;
+    let backlogs = snapshot.pipelines.iter().filter_map(|of| of.backlog);
+    Some(backlogs.fold(Disk { free_bytes, ..Disk::default() }, |disk, backlog| Disk {
+        kept_bytes: disk.kept_bytes.saturating_add(backlog.bytes),
+        left_bytes: disk.left_bytes.saturating_add(backlog.limit_bytes.saturating_sub(backlog.bytes)),
+        ..disk
+    }))
+}
+
+fn look(snapshot: &Snapshot, pipeline: &PipelineFigures, disk: Option<Disk>) -> Look {
     let (books, signal) = (&pipeline.books, pipeline.id.signal);
     Look {
         accepted: books.accepted,
@@ -81,7 +97,7 @@ fn look(snapshot: &Snapshot, pipeline: &PipelineFigures) -> Look {
         dropped: books.dropped.values().sum(),
         rejected: books.rejected.values().sum(),
         refused: pipeline.refused_items,
-        waiting: waiting(pipeline),
+        waiting: waiting(pipeline, disk),
         backend: backend(&pipeline.backend),
         last_refusal: pipeline.backend.last_refusal.clone(),
         clients: if pipeline.is_pushed_to { clients(snapshot, signal) } else { Clients::default() },
@@ -92,7 +108,7 @@ fn look(snapshot: &Snapshot, pipeline: &PipelineFigures) -> Look {
     }
 }
 
-fn waiting(pipeline: &PipelineFigures) -> Waiting {
+fn waiting(pipeline: &PipelineFigures, disk: Option<Disk>) -> Waiting {
     let (items, oldest) = (pipeline.books.pending, pipeline.oldest_age);
     match pipeline.backlog {
         Some(backlog) => Waiting {
@@ -101,10 +117,12 @@ fn waiting(pipeline: &PipelineFigures) -> Waiting {
             room_bytes: backlog.limit_bytes,
             room_time: Some(backlog.limit_age),
             oldest,
+            disk,
         },
         None => {
             let bytes = pipeline.held_bytes as u64;
-            Waiting { items, bytes, room_bytes: pipeline.share_bytes as u64, room_time: None, oldest }
+            let room_bytes = pipeline.share_bytes as u64;
+            Waiting { items, bytes, room_bytes, room_time: None, oldest, disk: None }
         }
     }
 }

@@ -4,7 +4,7 @@ use super::Kind::{Counter, Gauge, Histogram};
 use super::{Metric, PIPELINE, Samples, Value, of, one};
 use crate::view::{BacklogFigures, JournalFigures, OrphanFigures, Snapshot};
 
-pub(super) const METRICS: [Metric; 22] = [
+pub(super) const METRICS: [Metric; 23] = [
     Metric {
         name: "weir_pipeline_backlog_bytes",
         kind: Gauge,
@@ -123,6 +123,16 @@ pub(super) const METRICS: [Metric; 22] = [
         labels: &[],
         help: "Space that these files take",
         samples: |snapshot| whole(snapshot, |journal| journal.disk_bytes),
+    },
+    Metric {
+        name: "weir_journal_disk_free_bytes",
+        kind: Gauge,
+        labels: &[],
+        help: "Space that the journal may still take on the disk",
+        samples: |snapshot| match snapshot.journal.as_ref().and_then(|journal| journal.disk_free_bytes) {
+            Some(bytes) => one(bytes),
+            None => Box::new(std::iter::empty()),
+        },
     },
     Metric {
         name: "weir_journal_damaged_bytes_total",

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use weir_journal::{AppendError, Durability, NewEntry};
+use weir_journal::{AppendError, Durability, NewEntry, Space};
 use weir_legible::{Seldom, names};
 use weir_plan::PipelineId;
 
@@ -39,6 +39,8 @@ const REQUESTS_PER_GROUP: usize = 1024;
 const TIDY_EVERY: Duration = Duration::from_millis(100);
 /// Time between two reports of what was damaged on the disk when it was read: it may be all that there is.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
+/// Time after which the disk is asked again what it has room for, for figures.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A tenth of the disk is left free, or this much if that is less.
 const FREE_BYTES: u64 = 2 << 30;
 /// The most segments that are given up for one group when the disk is full.
@@ -68,12 +70,14 @@ pub(crate) struct Writer {
     untidiness_reported: Seldom,
     /// When the log was last told of damage.
     damage_reported: Option<Instant>,
+    /// When the disk was last asked what it has room for, for figures.
+    room_noted: Instant,
     looks: Looks,
 }
 
 impl Writer {
     pub(super) fn new(journal: weir_journal::Writer, jobs: mpsc::UnboundedReceiver<Job>, parts: Parts) -> Self {
-        Self {
+        let writer = Self {
             journal,
             jobs,
             parts,
@@ -82,8 +86,11 @@ impl Writer {
             too_large_reported: Seldom::default(),
             untidiness_reported: Seldom::default(),
             damage_reported: None,
+            room_noted: Instant::now(),
             looks: Looks::default(),
-        }
+        };
+        writer.note_room();
+        writer
     }
 
     /// Runs until it is told to close, or every [`super::Store`] is gone.
@@ -130,6 +137,12 @@ impl Writer {
 
     fn begin(&self) -> Busy {
         Busy::begin(&self.parts.stats, self.parts.clock)
+    }
+
+    /// Writes down for figures what the disk has room for: those who read them do not wait for the disk.
+    fn note_room(&self) {
+        let room = |space: Space| space.free.saturating_sub(left_free(space));
+        self.parts.stats.note_room(self.journal.space().ok().map(room));
     }
 
     /// Puts pieces on disk and tells their obligations.
@@ -260,6 +273,10 @@ impl Writer {
                 );
             }
         }
+        if self.room_noted.elapsed() >= LOOK_EVERY {
+            self.room_noted = Instant::now();
+            self.note_room();
+        }
     }
 
     /// Logs what was found damaged since the last time. The journal keeps only so many places apart.
@@ -328,7 +345,7 @@ impl Writer {
         for _ in 0..EVICTIONS {
             // If the disk does not say, writing will show.
             let Ok(space) = self.journal.space() else { return true };
-            let needed = bytes + FREE_BYTES.min(space.total / 10);
+            let needed = bytes + left_free(space);
             if space.free >= needed {
                 return true;
             }
@@ -362,6 +379,11 @@ impl Writer {
         }
         !losses.is_empty()
     }
+}
+
+/// What data does not take of a disk.
+fn left_free(space: Space) -> u64 {
+    FREE_BYTES.min(space.total / 10)
 }
 
 /// Who is owed any of them, for the log.

@@ -31,6 +31,8 @@ pub struct JournalFigures {
     pub segments: u64,
     /// Bytes that these files take.
     pub disk_bytes: u64,
+    /// Bytes that the disk still has room for, beside what is always left free; `None` if it does not say.
+    pub disk_free_bytes: Option<u64>,
     /// Bytes that are not what was written.
     pub damaged_bytes: u64,
     /// Items that were lost through damage, where their number is known.
@@ -57,6 +59,7 @@ impl JournalFigures {
             reading: store.reads.busy(),
             segments: journal.segments,
             disk_bytes: journal.disk_bytes,
+            disk_free_bytes: stats.room(),
             damaged_bytes: journal.damage.bytes,
             damaged_items: journal.damage.items,
             recovery: recovered.took,

@@ -164,7 +164,7 @@ impl Found {
             state: worst.state,
             since: troubles.iter().map(|trouble| trouble.since).min().unwrap_or_default(),
             amounts: troubles.iter().map(|trouble| trouble.amounts).fold(Amounts::default(), Amounts::and),
-            kept: troubles.iter().map(|trouble| trouble.kept).fold(Kept::default(), Kept::and),
+            kept: troubles.iter().map(|trouble| trouble.kept).reduce(Kept::and).unwrap_or_default(),
             words: worst.words.clone(),
         };
         let named = pods.iter().take(MOST_NAMED).map(|pod| (*pod).to_owned()).collect();
@@ -191,7 +191,7 @@ mod tests {
 
     fn verdict(state: State, delivers: bool) -> Verdict {
         let amounts = Amounts { delivered: 10, rejected: 5, ..Amounts::default() };
-        let kept = Kept { items: 7, full_in_seconds: Some(60), ..Kept::default() };
+        let kept = Kept { items: 7, disk_free_bytes: Some(9), full_in_seconds: Some(60), ..Kept::default() };
         let trouble = Trouble { state, since: 1000, amounts, kept, words: state.as_str().to_owned() };
         let trouble = (state != State::Healthy).then(|| Box::new(trouble));
         Verdict { roles: Roles { gateway: true, agent: false }, delivers, trouble }
@@ -208,6 +208,7 @@ mod tests {
         let Trouble { since, amounts, kept, words, .. } = found.trouble;
         assert_eq!((since, amounts.delivered, amounts.rejected, kept.items), (900, 30, 15, 21));
         assert_eq!((words.as_str(), kept.full_in_seconds), ("some_dropped", Some(60)));
+        assert_eq!(kept.disk_free_bytes, Some(9), "the disks of all of them are known");
     }
 
     /// While another node delivers, not all is dropped. One that has just begun to deliver again is no other node.

@@ -103,6 +103,21 @@ async fn an_orphan_has_no_limit_in_bytes() {
     assert!(orphan.may_drop_oldest(), "but for a full disk");
 }
 
+/// A tenth is always left free. The disk is asked once a second, and not each time that figures are read.
+#[tokio::test(start_paused = true)]
+async fn the_room_of_the_disk_is_known() {
+    let disk = SimFs::new(1);
+    disk.set_capacity(Some(1000));
+    let (store, mut writer) = start(&disk, Fsync::Always);
+    assert_eq!((disk.used(), store.stats.room()), (0, Some(900)));
+    disk.set_capacity(Some(500));
+    writer.tidy();
+    assert_eq!(store.stats.room(), Some(900), "as it was at the start");
+    tokio::time::advance(LOOK_EVERY).await;
+    writer.tidy();
+    assert_eq!(store.stats.room(), Some(450));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_tidied_is_counted_and_done_later() {
     let disk = SimFs::new(1);

@@ -284,6 +284,7 @@ fn says(state: State, gateway: bool, agent: bool) -> Verdict {
         room_bytes: 10 << 30,
         room_seconds: Some(86_400),
         full_in_seconds: Some(7300),
+        ..Kept::default()
     };
     let amounts = if state == State::SomeDropped { amounts } else { Amounts { rejected: 0, ..amounts } };
     let trouble = Trouble { state, since: 1_790_000_000, amounts, kept, words: "503: overloaded".to_owned() };
