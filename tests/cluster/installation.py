@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Cluster, wait_until
+from processes import memory_mb, processes_of
 
 NAMESPACE = "kyma-system"
 OPERATORS = "telemetry-manager"
@@ -58,3 +59,9 @@ class Installation:
         """What the pods of a part have logged."""
         said = self.cluster.kubectl("logs", "--namespace", NAMESPACE, "--selector", f"{_OWN}={of}", "--tail=-1")
         return [json.loads(line) for line in said.splitlines()]
+
+    def memory_mb(self, of: str = OPERATORS, field: str = "VmRSS") -> list[float]:
+        """What the process in each pod of a part takes. The other one of a pod does nothing, and takes next to nothing."""
+        pods = self.cluster.get("pods", "--namespace", NAMESPACE, "--selector", f"{_OWN}={of}")["items"]
+        taken = [[memory_mb(process, field) for process in processes_of(pod["metadata"]["uid"])] for pod in pods]
+        return [max(of_pod) for of_pod in taken if of_pod]

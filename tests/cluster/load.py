@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from backend import Backend
-from cluster import Object
+from cluster import Object, wait_until
 from installation import NAMESPACE, Installation
 
 # Items in a second, and in a request.
@@ -72,6 +72,30 @@ class Load:
             longest_wait_s=max(report["latency_ms"]["max"] / 1000, never_s),
             said=f"{self.name}: {counts}",
         )
+
+
+def flow_on(loads: list[Load], backend: Backend) -> None:
+    """Waits until more of each client has arrived."""
+    before = [len(load.arrived(backend)) for load in loads]
+    more = lambda: all(len(load.arrived(backend)) > count + 100 for load, count in zip(loads, before, strict=True))
+    wait_until(more, "what each client pushes arrives")
+
+
+def ended(loads: list[Load], backend: Backend) -> list[tuple[Load, Pushed]]:
+    """Stops clients, and waits until all that was acknowledged to them has arrived."""
+    pushed = [(load, load.stop()) for load in loads]
+    for load, report in pushed:
+        wait_until(lambda: report.acknowledged <= load.arrived(backend).keys(), f"all that {load.name} pushed arrived", 120)
+    return pushed
+
+
+def assert_once(pushed: list[tuple[Load, Pushed]], backend: Backend) -> None:
+    """What a client had sent once has arrived once."""
+    for load, report in pushed:
+        twice = {number for number, count in load.arrived(backend).items() if count > 1}
+        print(f"{report.said}, {len(report.acknowledged)} items, {len(twice)} twice, the longest wait {report.longest_wait_s:.3f} s")
+        alone = sorted(twice - report.sent_again)[:9]
+        assert not alone, f"arrived twice, and {load.name} had sent them once: {alone}"
 
 
 def _numbers(ranges: list[list[int]]) -> set[int]:

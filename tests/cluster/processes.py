@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -60,7 +62,7 @@ class Process:
 
     def _status(self, field: str) -> float:
         assert self._process.poll() is None, f"ended with {self._process.returncode}: {self.log.read_text()[-2000:]}"
-        return int(re.search(rf"{field}:\s+(\d+)", Path(f"/proc/{self._process.pid}/status").read_text())[1]) * 1024 / 1e6
+        return memory_mb(self._process.pid, field)
 
     def cpu_s(self) -> float:
         """All that it used since its start."""
@@ -70,6 +72,19 @@ class Process:
     def connections(self) -> int:
         """Sockets of every kind."""
         return sum(os.readlink(file).startswith("socket:") for file in Path(f"/proc/{self._process.pid}/fd").iterdir())
+
+
+def memory_mb(process: int, field: str = "VmRSS") -> float:
+    """A figure of memory of a process, as the kernel names it: `VmHWM` is the most that it had."""
+    return int(re.search(rf"{field}:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1]) * 1024 / 1e6
+
+
+def processes_of(pod_uid: str) -> Iterator[int]:
+    """Nodes of the cluster are processes of this machine, and so is what runs in their pods."""
+    for groups in Path("/proc").glob("[0-9]*/cgroup"):
+        with suppress(OSError):
+            if pod_uid in groups.read_text() or pod_uid.replace("-", "_") in groups.read_text():
+                yield int(groups.parent.name)
 
 
 def seconds_of(line: dict[str, object]) -> float:

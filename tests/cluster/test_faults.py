@@ -7,7 +7,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -16,8 +15,8 @@ import client
 from backend import Backend, matches
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, NODES, OPERATORS, Installation
-from load import Load
-from processes import figure, page
+from load import Load, assert_once, ended, flow_on
+from processes import figure, page, processes_of
 from scenarios import GROUP, NOBODY, is_ready
 
 _KILLS = 50
@@ -347,31 +346,21 @@ def test_an_update_loses_nothing_and_keeps_no_client_waiting(scene: Scene) -> No
     loop = f"i=0; until [ -e /tmp/enough ]; do echo line $i; i=$((i+1)); {pause}; done; echo $i >/tmp/lines; sleep 600"
     scene.start("writer", "weir.test/busybox:1", ["sh", "-c", loop])
     bodies = lambda: Counter(it["item"].get("body", "") for it in backend.items("logs"))
-    _flow_on(loads, backend)
+    flow_on(loads, backend)
     wait_until(lambda: bodies()["line 0"], "lines flow")
     _update(scene)
-    _flow_on(loads, backend)
+    flow_on(loads, backend)
     end = "touch /tmp/enough; until [ -s /tmp/lines ]; do sleep 1; done; cat /tmp/lines"
     lines = int(cluster.kubectl("exec", "writer", "--", "sh", "-c", end))
-    pushed = [(load, load.stop()) for load in loads]
+    pushed = ended(loads, backend)
     wanted = {f"line {number}" for number in range(lines)}
     wait_until(lambda: wanted <= bodies().keys(), f"all {lines} lines arrived", 120)
-    for load, report in pushed:
-        wait_until(lambda: report.acknowledged <= load.arrived(backend).keys(), f"all that {load.name} pushed arrived", 120)
     installation.install()
     twice = [line for line, count in bodies().items() if count > 1 and line in wanted]
     assert not twice, f"{len(twice)} of {lines} lines arrived twice: {twice[:9]}"
+    assert_once(pushed, backend)
     for load, report in pushed:
-        twice = {number for number, count in load.arrived(backend).items() if count > 1}
-        print(f"{report.said}, {len(report.acknowledged)} items, {len(twice)} twice, the longest wait {report.longest_wait_s:.3f} s")
-        assert twice <= report.sent_again, f"arrived twice, and {load.name} had sent them once: {sorted(twice - report.sent_again)[:9]}"
         assert report.longest_wait_s < _LONGEST_WAIT_S, f"{load.name} waited for {report.longest_wait_s:.1f} s"
-
-
-def _flow_on(loads: list[Load], backend: Backend) -> None:
-    before = [len(load.arrived(backend)) for load in loads]
-    more = lambda: all(len(load.arrived(backend)) > count + 100 for load, count in zip(loads, before, strict=True))
-    wait_until(more, "what each client pushes arrives")
 
 
 def _update(scene: Scene) -> None:
@@ -420,19 +409,11 @@ def _operators(cluster: Cluster) -> dict[str, str]:
 def _kill_operators(cluster: Cluster) -> None:
     """Without a word: the kubelet would ask them to end. Their pods go, too, because a container would come back later each time."""
     for uid in _operators(cluster).values():
-        for process in _processes_of(uid):
+        for process in processes_of(uid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
     selector = ("--namespace", NAMESPACE, "--selector", _OPERATORS)
     cluster.kubectl("delete", "pod", *selector, "--grace-period=0", "--force", "--wait=false")
-
-
-def _processes_of(pod_uid: str) -> Iterator[int]:
-    """Nodes of the cluster are processes of this machine, and so is what runs in their pods."""
-    for groups in Path("/proc").glob("[0-9]*/cgroup"):
-        with contextlib.suppress(OSError):
-            if pod_uid in groups.read_text() or pod_uid.replace("-", "_") in groups.read_text():
-                yield int(groups.parent.name)
 
 
 def _leader(cluster: Cluster) -> str:

@@ -1,14 +1,17 @@
 """What Weir costs and how fast a change arrives, with a hundred nodes: processes of this machine beside an API server."""
 
+import json
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from cluster import Cluster, Object, wait_until
-from processes import Process, cpu_share, first_ok, quantile, seconds_of, stop_all, until_ready, weir
+from processes import Process, cpu_share, first_ok, page, quantile, seconds_of, stop_all, until_ready, weir
 from rest import Asked, Rest, identity
 from scenarios import GROUP
 
@@ -18,6 +21,7 @@ _PIPELINES = 1000
 _IDLE_S = 60
 _STARTS = 11
 # The goals of docs/operations.md.
+_EVERYWHERE_S = 3
 _FIRST_OK_MS = 100
 _IDLE_SHARE = 0.005
 _OPERATOR_MB = 60
@@ -25,7 +29,53 @@ _OPERATOR_MB = 60
 _NODE_MB = 32
 _OPERATOR = "127.0.9.1"
 _SINK = "127.0.9.2"
-_TRACES = f"/apis/{GROUP}/v1beta1/tracepipelines"
+_KUBELET = "127.0.9.3"
+_KINDS = f"/apis/{GROUP}/v1beta1"
+_TRACES = f"{_KINDS}/tracepipelines"
+
+
+class Kubelet:
+    """That of a node without pods: without any, a node that asks for runtime metrics would not be idle but in trouble."""
+
+    def __init__(self, name: str):
+        self.asked = 0
+        summary = {"node": {"nodeName": name}, "pods": []}
+        self.pages = {"/stats/summary": summary, "/pods": {"kind": "PodList", "items": []}}
+        self._server = ThreadingHTTPServer((_KUBELET, 0), lambda *arguments: _Handler(self, *arguments))
+        self.url = f"http://{_KUBELET}:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def __init__(self, kubelet: Kubelet, *arguments: object):
+        self._of = kubelet
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:  # noqa: N802 (the name is the library's)
+        self._of.asked += 1
+        found = self._of.pages.get(self.path.partition("?")[0])
+        body = json.dumps(found).encode()
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Not on the terminal of the tests."""
+
+
+@pytest.fixture
+def kubelet() -> Iterator[Kubelet]:
+    kubelet = Kubelet("node1")
+    yield kubelet
+    kubelet.stop()
 
 
 @pytest.fixture
@@ -59,12 +109,12 @@ def operator(cluster: Cluster, directory: Path) -> Process:
     return process
 
 
-def node(cluster: Cluster, directory: Path, number: int, name: str = "") -> Process:
+def node(cluster: Cluster, directory: Path, number: int, name: str = "", *options: str) -> Process:
     """Each has an address of its own, and a name."""
     name = name or f"node{number}"
     kubeconfig = _kubeconfig(cluster, "weir-node")
     at = (f"--kubeconfig={kubeconfig}", f"--listen={address(number)}", "--admin-port=0")
-    return Process(directory, name, "node", *at, f"--node-name={name}", f"--data-dir={directory / name}")
+    return Process(directory, name, "node", *at, f"--node-name={name}", f"--data-dir={directory / name}", *options)
 
 
 def _kubeconfig(cluster: Cluster, user: str) -> Path:
@@ -106,16 +156,18 @@ def test_a_change_is_everywhere_within_seconds(alone: Cluster, tmp_path: Path) -
             delays += arrived
             last.append(max(arrived))
         print(
-            f"{_CHANGES} changes, {_NODES} nodes: p50 {quantile(delays, 0.5):.3f} s, p99 {quantile(delays, 0.99):.3f} s, "
-            f"at most {max(delays):.3f} s; the last of all nodes: p50 {quantile(last, 0.5):.3f} s"
+            f"{_CHANGES} changes, until the last of {_NODES} nodes runs each: median {quantile(last, 0.5):.3f} s, the highest "
+            f"{max(last):.3f} s; of all pairs of node and change: median {quantile(delays, 0.5):.3f} s, "
+            f"p99 {quantile(delays, 0.99):.3f} s"
         )
-        assert quantile(delays, 0.99) < 3
+        assert max(last) < _EVERYWHERE_S
     finally:
         stop_all(processes)
 
 
-def test_idle_costs_next_to_nothing(alone: Cluster, tmp_path: Path) -> None:
-    """A thousand pipelines with a Secret each, at the end."""
+def test_idle_costs_next_to_nothing(alone: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    """A node does what the pod of an installation does: it is gateway, reads logs, scrapes, asks its kubelet and speaks for the
+    cluster. A thousand pipelines with a Secret each, at the end."""
     rest = Rest(alone)
     # A client of a backend that is not there would be answered by the journal, after the quarter of a second that any
     # backend has.
@@ -125,26 +177,34 @@ def test_idle_costs_next_to_nothing(alone: Cluster, tmp_path: Path) -> None:
         rest.call("POST", _TRACES, pipeline("one", f"http://{_SINK}:14317"))
         first = operator(alone, tmp_path)
         processes.append(first)
-        one = node(alone, tmp_path, 1)
+        logs = tmp_path / "pods"
+        logs.mkdir()
+        start = lambda: node(alone, tmp_path, 1, "", f"--pod-logs={logs}", f"--kubelet={kubelet.url}")
+        one = start()
         first_ok(f"{address(1)}:4318")
         starts = []
         for _ in range(_STARTS):
             one.end()
-            one = node(alone, tmp_path, 1)
+            one = start()
             starts.append(1000 * (first_ok(f"{address(1)}:4318") - one.began))
         processes.append(one)
         print(f"first OK after a start: {quantile(starts, 0.5):.0f} ms ({min(starts):.0f} to {max(starts):.0f})")
         assert quantile(starts, 0.5) < _FIRST_OK_MS
         time.sleep(20)
+        print(f"idle node that is gateway alone: {one.rss_mb():.1f} MB ({one.own_mb():.1f} MB its own)")
+        _all_roles(rest)
+        wait_until(lambda: _runs(1) == 3 and kubelet.asked > 1, "the node runs three pipelines, and asks its kubelet", 120)
+        time.sleep(20)
         share = cpu_share(one, _IDLE_S)
-        print(f"idle node: {one.rss_mb():.1f} MB ({one.own_mb():.1f} MB its own), {100 * share:.2f} % of a core, {one.connections()} sockets")
+        print(f"idle node with all roles: {one.rss_mb():.1f} MB ({one.own_mb():.1f} MB its own), {100 * share:.2f} % of a core, {one.connections()} sockets")
         print(f"in {_IDLE_S} s and since the start: {_asked(tmp_path)}")
         assert one.rss_mb() < _NODE_MB
         assert share < _IDLE_SHARE
         print(f"idle operator: {first.rss_mb():.1f} MB ({first.own_mb():.1f} MB its own), {first.connections()} sockets")
-        many(rest)
         told = lambda: sum(1 for line in first.lines() if line.get("reason") == "GatewayConfigured")
-        wait_until(lambda: told() > _PIPELINES, "all pipelines are right", 300)
+        before = told()
+        many(rest)
+        wait_until(lambda: told() >= before + _PIPELINES, "all pipelines are right", 300)
         time.sleep(10)
         share = cpu_share(first, _IDLE_S)
         print(
@@ -156,6 +216,23 @@ def test_idle_costs_next_to_nothing(alone: Cluster, tmp_path: Path) -> None:
         assert first.peak_mb() < _OPERATOR_MB
     finally:
         stop_all(processes)
+
+
+def _all_roles(rest: Rest) -> None:
+    """What is read and scraped, beside the pipeline of what is pushed."""
+    inputs = {
+        "LogPipeline": {"runtime": {"enabled": True}},
+        "MetricPipeline": {"runtime": {"enabled": True}, "prometheus": {"enabled": True}},
+    }
+    for kind, of in inputs.items():
+        made = pipeline("one", f"http://{_SINK}:14317")
+        made["kind"], made["spec"]["input"] = kind, of
+        rest.call("POST", f"{_KINDS}/{kind.lower()}s", made)
+
+
+def _runs(number: int) -> int:
+    """How many pipelines a node runs."""
+    return len(json.loads(page(f"{address(number)}:8888", "/node") or "{}").get("pipelines", []))
 
 
 def _asked(directory: Path) -> str:
