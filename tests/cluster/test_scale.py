@@ -1,6 +1,8 @@
 """Ways to run it: roles in DaemonSets of their own, replicas of the gateway, and changing from one to another under load."""
 
+import itertools
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +11,21 @@ import pytest
 
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, Installation
+from load import assert_once, ended, flow_on
 from resource_metrics import ResourceMetrics
 from scenarios import GROUP, NOBODY
 from test_faults import Scene
 
 _RECORDS = 500 * 20
-_REPLICAS = "statefulset/telemetry-gateway-stateful"
+_STATEFUL = "telemetry-gateway-stateful"
+_REPLICAS = f"statefulset/{_STATEFUL}"
 _NODES = "daemonset/telemetry-otlp-gateway"
 _SERVICE = f"telemetry-otlp.{NAMESPACE}:4317"
 _CLASS = "scale"
+_STORAGE = {"size": "1Gi", "className": _CLASS}
 _USER = 10001
+# As many volumes on each node as there may be replicas by then.
+_EACH = 2
 
 
 @pytest.fixture
@@ -33,19 +40,24 @@ def scene(installation: Installation) -> Iterator[Scene]:
 
 
 def _pipeline(endpoint: str, **inputs: Object) -> Object:
+    return _of_kind("LogPipeline", endpoint, input=inputs)
+
+
+def _of_kind(kind: str, endpoint: str, **spec: Object) -> Object:
     return {
         "apiVersion": f"{GROUP}/v1beta1",
-        "kind": "LogPipeline",
+        "kind": kind,
         "metadata": {"name": "flow"},
-        "spec": {"input": inputs, "output": {"otlp": {"endpoint": {"value": endpoint}}}},
+        "spec": {"output": {"otlp": {"endpoint": {"value": endpoint}}}, **spec},
     }
 
 
 def _volumes(cluster: Cluster) -> None:
-    """Nobody makes volumes in the cluster of a test: one on each node, for whoever comes first."""
+    """Nobody makes volumes in the cluster of a test: some on each node, for whoever comes first."""
     volumes: list[Object] = []
-    for node in (node["metadata"]["name"] for node in cluster.get("nodes")["items"]):
-        path = f"/var/lib/{_CLASS}"
+    nodes = [node["metadata"]["name"] for node in cluster.get("nodes")["items"]]
+    for node, number in itertools.product(nodes, range(_EACH)):
+        path = f"/var/lib/{_CLASS}-{number}"
         directory = cluster.file(node, path)
         directory.mkdir(parents=True, exist_ok=True)
         os.chown(directory, _USER, _USER)
@@ -53,7 +65,7 @@ def _volumes(cluster: Cluster) -> None:
         volumes.append({
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": f"{_CLASS}-{node}"},
+            "metadata": {"name": f"{_CLASS}-{node}-{number}"},
             "spec": {
                 "capacity": {"storage": "1Gi"},
                 "accessModes": ["ReadWriteOnce"],
@@ -97,17 +109,14 @@ def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
     scene.wait_for("logpipeline/flow", "GatewayHealthy", "GatewayReady")
     scene.pushes(_SERVICE)
     wait_until(lambda: backend.items("logs"), "data flows")
-    storage = {"size": "1Gi", "className": _CLASS}
-    installation.install(gateway={"mode": "replicas", "replicas": 2, "storage": storage})
-    wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "there are two replicas", 120)
-    wait_until(lambda: _served_by(cluster) == "telemetry-gateway-stateful", "clients are led to them")
+    _two_replicas(installation)
     wait_until(lambda: not cluster.find(_NODES, NAMESPACE), "nodes owe nothing, and are gone", 120)
     scene.wait_for_success("load")
     _all_arrived(scene, most_twice=0)
 
     scene.pushes(_SERVICE, "again")
     wait_until(lambda: len(backend.items("logs")) > _RECORDS + 1000, "data flows")
-    cluster.kubectl("delete", "pod", "telemetry-gateway-stateful-0", "--namespace", NAMESPACE, "--force", "--grace-period=0")
+    cluster.kubectl("delete", "pod", f"{_STATEFUL}-0", "--namespace", NAMESPACE, "--force", "--grace-period=0")
     wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "it is there again", 120)
     scene.wait_for_success("again")
     # The same numbers once more.
@@ -118,10 +127,41 @@ def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
     installation.install()
     wait_until(lambda: _served_by(cluster) == "telemetry-otlp-gateway", "clients are led to nodes", 120)
     wait_until(lambda: not cluster.find(_REPLICAS, NAMESPACE), "replicas owe nothing, and are gone", 300)
-    of_replicas = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-gateway-stateful")
+    of_replicas = ("--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={_STATEFUL}")
     wait_until(lambda: not cluster.get("pods", *of_replicas)["items"], "and so are their pods", 120)
-    claims = cluster.get("persistentvolumeclaims", *of_replicas)["items"]
-    assert len(claims) == 2, "volumes are the user's"
+    claims = {it["metadata"]["name"] for it in cluster.get("persistentvolumeclaims", *of_replicas)["items"]}
+    assert claims >= {f"data-{_STATEFUL}-{number}" for number in range(2)}, "volumes are the user's"
+
+
+def _two_replicas(installation: Installation, **values: Object) -> None:
+    """With volumes, as the chart has it unless it is told otherwise."""
+    cluster = installation.cluster
+    installation.install(gateway={"mode": "replicas", "replicas": 2, "storage": _STORAGE}, **values)
+    wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "there are two replicas", 120)
+    wait_until(lambda: _served_by(cluster) == _STATEFUL, "clients are led to them")
+
+
+@pytest.mark.nodes
+def test_replicas_are_updated_under_load(scene: Scene) -> None:
+    """One after the other ends, and the next of its name takes its volume; the other one serves clients meanwhile. What was
+    acknowledged arrives, and once, unless a client had to send it again."""
+    installation, cluster, backend = scene.installation, scene.cluster, scene.backend()
+    _volumes(cluster)
+    cluster.apply(_of_kind("TracePipeline", backend.endpoint), _pipeline(backend.endpoint, runtime={"enabled": False}))
+    _two_replicas(installation)
+    for pipeline in ("tracepipeline/flow", "logpipeline/flow"):
+        scene.wait_for(pipeline, "GatewayHealthy", "GatewayReady")
+    loads = scene.pushes_until_stopped()
+    flow_on(loads, backend)
+    began = time.monotonic()
+    _two_replicas(installation, nodes=installation.values["nodes"] | {"podLabels": {"updated": "yes"}})
+    before = ("--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={_STATEFUL},updated!=yes")
+    # Each serves for 5 s after it is told to end, and may deliver for 60 s then.
+    wait_until(lambda: not cluster.get("pods", *before)["items"], "all pods are new", 240)
+    cluster.kubectl("rollout", "status", _REPLICAS, "--namespace", NAMESPACE, "--timeout=120s")
+    print(f"updated in {time.monotonic() - began:.1f} s")
+    flow_on(loads, backend)
+    assert_once(ended(loads, backend), backend)
 
 
 @pytest.mark.nodes
@@ -194,8 +234,34 @@ def test_an_autoscaler_counts_replicas_by_their_cpu(scene: Scene, tmp_path: Path
         metrics.stop()
 
 
-def _counted(cluster: Cluster) -> tuple[int | None, int | None]:
+@pytest.mark.nodes
+def test_an_autoscaler_counts_replicas_with_volumes_by_their_cpu(scene: Scene, tmp_path: Path) -> None:
+    """The default of the chart but for the class of the volumes, which is of this cluster, and its numbers."""
+    installation, cluster = scene.installation, scene.cluster
+    _volumes(cluster)
+    metrics = ResourceMetrics(cluster, tmp_path)
+    try:
+        metrics.millicores = 80
+        scaling = {"enabled": True, "minReplicas": 2, "maxReplicas": 4, "cpu": 70}
+        resources = {"requests": {"cpu": "200m", "memory": "64Mi"}}
+        gateway = {"mode": "replicas", "storage": _STORAGE, "autoscaling": scaling, "resources": resources}
+        installation.install(gateway=gateway)
+        cluster.apply(_pipeline(NOBODY, runtime={"enabled": False}))
+        wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "there are as many as there have to be", 240)
+        wait_until(lambda: _counted(cluster, _STATEFUL) == (20, 2), "the autoscaler has seen how little they use", 240)
+        target = cluster.find(f"horizontalpodautoscaler/{_STATEFUL}", NAMESPACE)["spec"]["scaleTargetRef"]
+        assert (target["kind"], target["name"]) == ("StatefulSet", _STATEFUL)
+        metrics.millicores = 360
+        wait_until(lambda: _counted(cluster, _STATEFUL) == (60, 3), "it has made one more", 240)
+        wait_until(lambda: _ready(cluster, _REPLICAS) == 3, "it is ready", 120)
+        claims = cluster.get("persistentvolumeclaims", "--namespace", NAMESPACE)["items"]
+        assert f"data-{_STATEFUL}-2" in {it["metadata"]["name"] for it in claims}
+    finally:
+        metrics.stop()
+
+
+def _counted(cluster: Cluster, name: str = "telemetry-gateway") -> tuple[int | None, int | None]:
     """How much of its CPU a replica uses, in percent, and how many there should be."""
-    status = (cluster.find("horizontalpodautoscaler/telemetry-gateway", NAMESPACE) or {}).get("status", {})
+    status = (cluster.find(f"horizontalpodautoscaler/{name}", NAMESPACE) or {}).get("status", {})
     cpu = [it["resource"] for it in status.get("currentMetrics") or [] if it.get("resource", {}).get("name") == "cpu"]
     return cpu[0]["current"].get("averageUtilization") if cpu else None, status.get("desiredReplicas")
