@@ -35,7 +35,8 @@ _TRACES = f"{_KINDS}/tracepipelines"
 
 
 class Kubelet:
-    """That of a node without pods: without any, a node that asks for runtime metrics would not be idle but in trouble."""
+    """That of a node without pods. Without a kubelet, a node that asks for runtime metrics would not be idle but in
+    trouble."""
 
     def __init__(self, name: str):
         self.asked = 0
@@ -156,9 +157,9 @@ def test_a_change_is_everywhere_within_seconds(alone: Cluster, tmp_path: Path) -
             delays += arrived
             last.append(max(arrived))
         print(
-            f"{_CHANGES} changes, until the last of {_NODES} nodes runs each: median {quantile(last, 0.5):.3f} s, the highest "
-            f"{max(last):.3f} s; of all pairs of node and change: median {quantile(delays, 0.5):.3f} s, "
-            f"p99 {quantile(delays, 0.99):.3f} s"
+            f"until the last of {_NODES} nodes runs a change: median {quantile(last, 0.5):.3f} s, "
+            f"highest of {_CHANGES} {max(last):.3f} s; of all pairs of node and change: "
+            f"median {quantile(delays, 0.5):.3f} s, p99 {quantile(delays, 0.99):.3f} s"
         )
         assert max(last) < _EVERYWHERE_S
     finally:
@@ -166,8 +167,8 @@ def test_a_change_is_everywhere_within_seconds(alone: Cluster, tmp_path: Path) -
 
 
 def test_idle_costs_next_to_nothing(alone: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
-    """A node does what the pod of an installation does: it is gateway, reads logs, scrapes, asks its kubelet and speaks for the
-    cluster. A thousand pipelines with a Secret each, at the end."""
+    """A node does what the pod of an installation does: it is gateway, reads logs, scrapes, asks its kubelet and speaks for
+    the cluster. A thousand pipelines with a Secret each, at the end."""
     rest = Rest(alone)
     # A client of a backend that is not there would be answered by the journal, after the quarter of a second that any
     # backend has.
@@ -196,7 +197,10 @@ def test_idle_costs_next_to_nothing(alone: Cluster, kubelet: Kubelet, tmp_path: 
         wait_until(lambda: _runs(1) == 3 and kubelet.asked > 1, "the node runs three pipelines, and asks its kubelet", 120)
         time.sleep(20)
         share = cpu_share(one, _IDLE_S)
-        print(f"idle node with all roles: {one.rss_mb():.1f} MB ({one.own_mb():.1f} MB its own), {100 * share:.2f} % of a core, {one.connections()} sockets")
+        print(
+            f"idle node with all roles: {one.rss_mb():.1f} MB ({one.own_mb():.1f} MB its own), {one.peak_mb():.1f} MB at most, "
+            f"{100 * share:.2f} % of a core, {one.connections()} sockets"
+        )
         print(f"in {_IDLE_S} s and since the start: {_asked(tmp_path)}")
         assert one.rss_mb() < _NODE_MB
         assert share < _IDLE_SHARE
