@@ -67,7 +67,8 @@ export const configuration = {
     settle($("configuration").firstChild, facts(
       ["in use since", of.taken_up_at ? day(of.taken_up_at) : ""],
       ["a newer one is wrong", of.error ? element("span", { class: "bad" }, of.error) : ""],
-      ["the process", health], ["connections of clients", amount(connections)]));
+      ["the process", health], ["connections of clients", amount(connections)],
+      ["for all pipelines", configured ? list(configured.process) : ""]));
     for (const part of [...$("configuration").children].slice(1)) part.hidden = !configured;
     $("elsewhere").hidden = configured !== null;
     if (!configured) return;
@@ -120,18 +121,19 @@ function fill(id, key) {
 }
 
 async function linesOf(key) {
-  if (!known.has(key)) known.set(key, asLines((await ask(`api/configuration/${key.split(" ")[0]}`)).pipelines));
+  if (!known.has(key)) known.set(key, asLines(await ask(`api/configuration/${key.split(" ")[0]}`)));
   return known.get(key);
 }
 
 // Each line says whose it is: where pipelines stand in a file makes no difference.
-function asLines(pipelines) {
+function asLines({ process, pipelines }) {
   const byName = [...pipelines].sort((one, other) => one.pipeline.localeCompare(other.pipeline));
-  return byName.flatMap(({ pipeline, inputs, rules, backend, settings }) => [
+  const ofPipelines = byName.flatMap(({ pipeline, inputs, rules, backend, settings }) => [
     ...inputs.map((input) => `takes ${input}`),
     ...rules.flatMap(({ field, text: rule }) => `${field}: ${rule}`.split("\n")),
     `sends to ${backend}`, ...settings,
   ].map((line) => `${pipeline}  ${line}`));
+  return [...process.map((line) => `process  ${line}`), ...ofPipelines];
 }
 
 function difference(before, after) {
@@ -143,7 +145,7 @@ function difference(before, after) {
       { role: "status" },
       lines.length
         ? `${of("+")} added, ${of("-")} removed.`
-        : "Nothing that is shown of them differs. Credentials, certificates and paths are not shown.",
+        : "Nothing that is shown of them differs. Credentials, certificates, paths and filters of Fluent Bit are not.",
     ),
     lines.length ? shownChanges(lines) : null,
   ];

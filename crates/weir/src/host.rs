@@ -20,6 +20,7 @@ use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::handover::{Predecessor, Successor};
 use crate::health::Verdicts;
+use crate::page::Told;
 use crate::watch::Watch;
 
 /// What brought a configuration.
@@ -105,8 +106,8 @@ pub(crate) trait Host {
     /// What was told last is what runs now.
     fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet);
 
-    /// Who changed the pipelines of what was told last.
-    fn changed_by(&self) -> ByPipeline;
+    /// What was told last, beside a plan.
+    fn told(&self) -> Told;
 
     /// The gateway has ended, and leaves the data directory after this.
     async fn end(self)
@@ -199,8 +200,8 @@ impl Host for Files {
         self.running = log_outputs;
     }
 
-    fn changed_by(&self) -> ByPipeline {
-        self.changed_by.clone()
+    fn told(&self) -> Told {
+        Told { changers: self.changed_by.clone(), overrides: Vec::new() }
     }
 }
 

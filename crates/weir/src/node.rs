@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use weir_engine::admin::Route;
 use weir_engine::{Inlet, Probes};
 use weir_kubernetes::Client;
-use weir_kubernetes::node::{self, Configuration, Facts, Node, Roles, Seen, Wants};
+use weir_kubernetes::node::{self, Configuration, Facts, Node, Roles, Seen, Settings, Wants};
 use weir_plan::{MEMORY_PER_PIPELINE, Plan};
 use weir_resources::{Loaded, LogOutputs, Report, Source};
 use weir_sources::runtime::Speaks;
 use weir_sources::tail::Checkpoints;
 
-use crate::changed_by::{self, ByPipeline};
+use crate::changed_by;
 use crate::cli::{LogLevel, ProcessArgs, Role};
 use crate::configuration::options;
 use crate::data_dir;
@@ -36,6 +36,7 @@ use crate::health::Verdicts;
 use crate::host::{Host, News, Place, Reading, Trigger, Version};
 use crate::limits;
 use crate::logging;
+use crate::page::Told;
 use crate::run;
 use crate::signals::Signals;
 use page::NodePage;
@@ -284,8 +285,10 @@ impl Host for ClusterNode {
         }
     }
 
-    fn changed_by(&self) -> ByPipeline {
-        self.told.as_deref().map(changed_by::told).unwrap_or_default()
+    fn told(&self) -> Told {
+        let told = self.told.as_deref();
+        let changers = told.map(changed_by::told).unwrap_or_default();
+        Told { changers, overrides: told.map(|told| overrides(&told.settings)).unwrap_or_default() }
     }
 
     fn reads_own(&self) -> bool {
@@ -321,6 +324,13 @@ async fn until_free(positions: &Path) {
         }
         sleep(LOOK_EVERY).await;
     }
+}
+
+/// What the operator overrides, in words.
+fn overrides(settings: &Settings) -> Vec<String> {
+    let Settings { log_level, collect_agent_logs } = settings;
+    let level = log_level.as_ref().map(|level| format!("log level {level}"));
+    level.into_iter().chain(collect_agent_logs.then(|| "reads its own logs, too".to_owned())).collect()
 }
 
 fn roles(process: &ProcessArgs) -> Roles {

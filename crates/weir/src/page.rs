@@ -27,7 +27,7 @@ use weir_sources::scrape::TargetBoard;
 
 use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
 use attributes::AttributesPage;
-pub(crate) use configurations::Configurations;
+pub(crate) use configurations::{Configurations, Told};
 use now::Now;
 pub(crate) use past::Past;
 use recent::RecentPage;

@@ -51,9 +51,9 @@ With --hour, each line is of some time that ended at UNTIL, in UTC. IN/S and OUT
 delivered, LOST all that were dropped or rejected in that time, and PENDING the most that were owed to the backend at once. There
 are as many lines as a terminal has room for, and twelve at most where there is none.
 
-With --in-use and --differences there is what the page shows of inputs, rules, backends and settings, which is not all: for
-example no credentials, certificates, paths of backends, containers whose logs are read, and texts of filters of Fluent Bit. A
-pipeline that was changed in nothing else has no differences, and --configuration says that it was changed.";
+With --in-use and --differences there is what the page shows of inputs, rules, backends and settings, and as process what the
+Telemetry says; that has nothing that may be secret, such as credentials, certificates, paths of backends, and texts of filters
+of Fluent Bit. A pipeline that was changed in nothing else has no differences, and --configuration says that it was changed.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

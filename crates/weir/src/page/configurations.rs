@@ -1,6 +1,8 @@
 //! `/api/configuration`: what runs, and what became of the last configurations; `/api/configuration/NUMBER`: one of them, as
 //! it was shown.
 
+mod words;
+
 use std::collections::{HashMap, VecDeque};
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +12,11 @@ use serde_json::{Map, Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::{Changes, Text, unix_nanos};
 use weir_legible::{Names, rfc3339_millis, rfc3339_seconds};
-use weir_plan::{
-    Compression, Input, Overflow, Pipeline, PipelineId, Plan, Processing, Protocol, Selector, Temporality,
-};
+use weir_plan::{Pipeline, PipelineId, Plan, Processing, Protocol};
 
 use super::json::{Refusal, show};
 use crate::changed_by::{ByPipeline, ChangedBy};
 use crate::host::{Trigger, Version};
-use crate::tables::{bytes, time};
 
 /// The path of one of them, before its number.
 const PATH: &str = "/api/configuration/";
@@ -35,6 +34,15 @@ const MOST_TEXT: usize = 256 << 10;
 /// What rules say, by pipeline and field.
 pub(super) type Texts = HashMap<(PipelineId, String), String>;
 
+/// What is told with a plan, and does not stand in it.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Who changed its pipelines.
+    pub(crate) changers: ByPipeline,
+    /// What holds for the process for a while, in words: what the operator overrides.
+    pub(crate) overrides: Vec<String>,
+}
+
 /// What runs, and what ran. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Configurations(Arc<Mutex<State>>);
@@ -43,6 +51,8 @@ pub(crate) struct Configurations(Arc<Mutex<State>>);
 struct State {
     pipelines: Vec<Pipeline>,
     changers: ByPipeline,
+    /// What the process is told, whatever the pipeline.
+    process: Vec<String>,
     /// The newest first.
     history: VecDeque<Event>,
     /// The number of the newest.
@@ -64,7 +74,7 @@ struct Event {
     /// Who changed those that are new or not as before, by their names.
     changed_by: Vec<(String, Arc<ChangedBy>)>,
     error: Option<String>,
-    /// The pipelines that it has, as they are shown: no secret is kept for longer than it is used.
+    /// The fields of what it has, as they are shown: no secret is kept for longer than it is used.
     text: Option<String>,
 }
 
@@ -85,19 +95,20 @@ impl Event {
 
 impl Configurations {
     /// The process begins with this one.
-    pub(crate) fn started(&self, plan: &Plan, changers: ByPipeline, trigger: &Trigger) {
+    pub(crate) fn started(&self, plan: &Plan, told: Told, trigger: &Trigger) {
         let ids = plan.pipelines.iter().map(|pipeline| &pipeline.id);
-        let (added, changed_by) = (names(ids.clone()), changers_of(ids, &changers));
-        self.takes(plan, changers, Event { what: "started", added, changed_by, ..Event::brought_by(trigger) });
+        let (added, changed_by) = (names(ids.clone()), changers_of(ids, &told.changers));
+        self.takes(plan, told, Event { what: "started", added, changed_by, ..Event::brought_by(trigger) });
     }
 
     /// Another one took its place.
-    pub(crate) fn changed(&self, plan: &Plan, changers: ByPipeline, changes: &Changes, trigger: &Trigger) {
+    pub(crate) fn changed(&self, plan: &Plan, told: Told, changes: &Changes, trigger: &Trigger) {
         let Changes { added, changed, removed, .. } = changes;
-        let changed_by = changers_of(added, &changers).into_iter().chain(changers_of(changed, &changers)).collect();
+        let [of_added, of_changed] = [added, changed].map(|ids| changers_of(ids, &told.changers));
+        let changed_by = of_added.into_iter().chain(of_changed).collect();
         let (added, changed, removed) = (names(added), names(changed), names(removed));
         let event = Event { what: "changed", added, changed, removed, changed_by, ..Event::brought_by(trigger) };
-        self.takes(plan, changers, event);
+        self.takes(plan, told, event);
     }
 
     /// Another one was there and is not used.
@@ -134,11 +145,13 @@ impl Configurations {
         texts.collect()
     }
 
-    fn takes(&self, plan: &Plan, changers: ByPipeline, event: Event) {
-        let text = plan.pipelines.iter().map(|of| pipeline(of, &changers)).collect::<Value>().to_string();
+    fn takes(&self, plan: &Plan, Told { changers, overrides }: Told, event: Event) {
+        let process: Vec<_> = words::process(plan).into_iter().chain(overrides).collect();
+        let pipelines: Value = plan.pipelines.iter().map(|of| pipeline(of, &changers)).collect();
+        let text = format!(r#""process":{},"pipelines":{pipelines}"#, json!(process));
         let mut state = self.lock();
         state.pipelines.clone_from(&plan.pipelines);
-        state.changers = changers;
+        (state.changers, state.process) = (changers, process);
         drop(state);
         self.remember(Event { text: Some(text), ..event });
     }
@@ -162,7 +175,7 @@ impl Configurations {
         let state = self.lock();
         let pipelines: Vec<_> = state.pipelines.iter().map(|of| pipeline(of, &state.changers)).collect();
         let history: Vec<_> = state.history.iter().map(event).collect();
-        show(body, &json!({"pipelines": pipelines, "history": history}))
+        show(body, &json!({"process": state.process, "pipelines": pipelines, "history": history}))
     }
 
     fn one(&self, number: &str, body: &mut Text) -> Result<Option<Shown>, Refusal> {
@@ -173,7 +186,7 @@ impl Configurations {
                 format!("nothing is kept at {PATH}{number}: /api/configuration lists those of which something is");
             Refusal::new(StatusCode::NOT_FOUND, error)
         })?;
-        let shown = writeln!(body, r#"{{"number":{number},"pipelines":{text}}}"#);
+        let shown = writeln!(body, r#"{{"number":{number},{text}}}"#);
         Ok(shown.ok().map(|()| Shown::JSON))
     }
 
@@ -236,62 +249,10 @@ fn pipeline(of: &Pipeline, changers: &ByPipeline) -> Value {
     let secrets = changer.and_then(|changer| changer.secret_versions());
     let ends = identity.and_then(|identity| weir_resources::certificate_expires(&identity.cert_pem));
     json!({
-        "pipeline": of.id.to_string(), "inputs": inputs(&of.input), "rules": rules(&of.processing), "backend": backend,
-        "settings": settings(of), "changed_by": changer.and_then(|changer| changer.value()), "secrets": secrets,
-        "certificate_ends_at": ends.map(rfc3339_seconds),
+        "pipeline": of.id.to_string(), "inputs": words::inputs(&of.input), "rules": rules(&of.processing),
+        "backend": backend, "settings": words::settings(of), "secrets": secrets,
+        "changed_by": changer.and_then(|changer| changer.value()), "certificate_ends_at": ends.map(rfc3339_seconds),
     })
-}
-
-/// What a pipeline takes, in words.
-fn inputs(input: &Input) -> Vec<String> {
-    let Input { otlp, runtime, prometheus, istio, container_logs, drop_istio_noise: _ } = input;
-    let of = |name: &str, namespaces: &Selector| match namespaces {
-        Selector::All => name.to_owned(),
-        Selector::Only(names) => format!("{name} of {}", names.join(", ")),
-        Selector::Except(names) => format!("{name} of all but {}", names.join(", ")),
-    };
-    let all = [
-        otlp.as_ref().map(|input| of("OTLP", &input.namespaces)),
-        container_logs.as_ref().map(|input| of("container logs", &input.namespaces)),
-        prometheus.as_ref().map(|input| of("Prometheus targets", &input.namespaces)),
-        istio.as_ref().map(|input| of("Istio's proxies", &input.namespaces)),
-        runtime.as_ref().map(|input| of("nodes and workloads", &input.namespaces)),
-    ];
-    all.into_iter().flatten().collect()
-}
-
-/// What else it is told, in words. Nothing of what may be secret is in it.
-fn settings(of: &Pipeline) -> Vec<String> {
-    let Pipeline { input, processing, output, backlog, .. } = of;
-    let compression = match output.compression {
-        Compression::None => "no compression",
-        Compression::Gzip => "gzip",
-        Compression::Snappy => "snappy",
-        Compression::Zstd => "zstd",
-    };
-    let names: Vec<_> = output.headers.iter().map(|header| header.name.as_str()).collect();
-    let tls = output.tls.as_ref();
-    let overflow = match backlog.overflow {
-        Overflow::DropOldest => "then its oldest data makes room",
-        Overflow::Refuse => "then clients are asked to come again",
-    };
-    let if_so = |is: bool, words: &str| is.then(|| words.to_owned());
-    let all = [
-        Some(compression.to_owned()),
-        if_so(!names.is_empty(), &format!("headers {}", names.join(", "))),
-        if_so(output.oauth2.is_some(), "OAuth2"),
-        if_so(tls.is_some_and(|tls| tls.insecure_skip_verify), "any server certificate"),
-        if_so(tls.is_some_and(|tls| tls.ca_pem.is_some()), "roots of its own"),
-        if_so(tls.is_some_and(|tls| tls.identity.is_some()), "a client certificate"),
-        if_so(processing.temporality == Temporality::Delta, "temporality delta"),
-        if_so(!input.drop_istio_noise, "with the noise of Istio"),
-        Some(format!(
-            "keeps {} for {} on the disk, {overflow}",
-            bytes(backlog.max_bytes),
-            time(backlog.max_age.as_secs())
-        )),
-    ];
-    all.into_iter().flatten().collect()
 }
 
 fn rules(processing: &Processing) -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! `weir why --differences`: what pipelines are told in one configuration and not in another.
+//! `weir why --differences`: what pipelines and the process are told in one configuration and not in another.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use weir_loadtest::output::printed;
 
 use super::configuration::{PATH, headline, history};
-use super::in_use::Told;
-use super::{Format, pipelines_of, unknown};
+use super::in_use::{PROCESS, Told};
+use super::{Format, unknown};
 use crate::admin::{Admin, number};
 use crate::tables::{legible, legible_json};
 
@@ -81,7 +81,7 @@ impl Side {
         Ok(Self {
             number: event.map(|of| number(&of["number"])),
             headline: event.map_or_else(|| "in use".to_owned(), |of| format!("{}, in use", headline(of))),
-            told: pipelines_of(PATH, page)?.iter().flat_map(Told::all_of).collect(),
+            told: Told::all_in(PATH, page)?,
         })
     }
 
@@ -94,14 +94,15 @@ impl Side {
         })?;
         let path = format!("{PATH}/{wanted}");
         let page = admin.get(&path)?;
-        let told = pipelines_of(&path, &page)?.iter().flat_map(Told::all_of).collect();
+        let told = Told::all_in(&path, &page)?;
         Ok(Self { number: Some(wanted), headline: headline(event), told })
     }
 }
 
 /// Leaves what one pipeline is told.
 fn narrow(sides: &mut [Side; 2], name: &str) -> anyhow::Result<()> {
-    let names: BTreeSet<&str> = sides.iter().flat_map(|side| &side.told).map(|told| told.pipeline.as_str()).collect();
+    let told = sides.iter().flat_map(|side| &side.told).filter(|told| told.field != PROCESS);
+    let names: BTreeSet<&str> = told.map(|told| told.pipeline.as_str()).collect();
     if !names.contains(name) {
         bail!(unknown(Some(name), names.into_iter()));
     }
@@ -207,6 +208,28 @@ mod tests {
         assert_eq!((&json["from"], &json["to"]), (&json!(3), &json!(5)));
         let input = json!({"change": "added", "pipeline": "traces/c", "field": "inputs", "text": "OTLP"});
         assert_eq!((&json["differences"][0], json["differences"].as_array().unwrap().len()), (&input, 4));
+    }
+
+    #[test]
+    fn what_the_process_is_told_is_of_no_pipeline() {
+        let page = |process: Value| json!({"process": process, "pipelines": [pipeline("traces/a", &[], "gzip")]});
+        let side = |page: Value| Side {
+            number: None,
+            headline: "changed".to_owned(),
+            told: Told::all_in(PATH, &page).unwrap(),
+        };
+        let [gone, older] = [page(json!(["cluster name garden", "pod label team"])), page(Value::Null)].map(side);
+        let come = side(page(json!(["cluster name meadow", "pod label team"])));
+        let mut sides = [gone, come];
+        let expected =
+            "--- changed\n+++ changed\n- process  cluster name garden\n+ process  cluster name meadow\n".to_owned();
+        assert_eq!(told(&sides), expected);
+        assert_eq!(as_json(&sides)["differences"][0]["field"], "process");
+        let unknown = narrow(&mut sides, "process").unwrap_err().to_string();
+        assert_eq!(unknown, "there is no pipeline \"process\"; there are: traces/a");
+        narrow(&mut sides, "traces/a").unwrap();
+        assert!(told(&sides).ends_with(&format!("\n{NOTHING}\n")));
+        assert!(older.told.iter().all(|told| told.pipeline == "traces/a"), "it does not say");
     }
 
     #[test]

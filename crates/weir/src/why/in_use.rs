@@ -1,4 +1,5 @@
-//! `weir why --in-use`: what each pipeline takes, its rules, its backend and its settings, as the process has them now.
+//! `weir why --in-use`: what each pipeline takes, its rules, its backend and its settings, as the process has them now;
+//! and what the process is told, whatever the pipeline.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,23 +12,40 @@ use super::{Format, pipelines_of, wanted};
 use crate::admin::Admin;
 use crate::tables::{legible, legible_json};
 
-/// Shows those of one pipeline, or of all.
+/// What the process is told has this name, in the page and where pipelines have theirs.
+pub(super) const PROCESS: &str = "process";
+
+/// Shows those of one pipeline, or of the process and all.
 pub(super) fn show(admin: &Admin, pipeline: Option<&str>, format: Format) -> anyhow::Result<ExitCode> {
     let page = admin.get(PATH)?;
     let wanted = wanted(pipeline, pipelines_of(PATH, &page)?)?;
     let mut out = io::stdout().lock();
     printed(match format {
-        Format::Text => wanted.into_iter().try_for_each(|of| text(&mut out, of)),
+        Format::Text => {
+            let process = if pipeline.is_none() { Told::of_process(&page) } else { Vec::new() };
+            of_process(&mut out, &process).and_then(|()| wanted.into_iter().try_for_each(|of| text(&mut out, of)))
+        }
         Format::Json => writeln!(out, "{}", legible_json(&json!(wanted).to_string())),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn of_process(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
+    if told.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{PROCESS}")?;
+    lines(out, told)?;
+    writeln!(out)
+}
+
+fn lines(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
+    told.iter().flat_map(Told::lines).try_for_each(|line| writeln!(out, "  {line}"))
+}
+
 fn text(out: &mut impl Write, of: &Value) -> io::Result<()> {
     writeln!(out, "{}", legible(of["pipeline"].as_str().unwrap_or("-")))?;
-    for told in Told::all_of(of) {
-        told.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-    }
+    lines(out, &Told::all_of(of))?;
     if let Some(ends) = of["certificate_ends_at"].as_str() {
         writeln!(out, "  the client certificate ends at {}", legible(ends))?;
     }
@@ -41,16 +59,30 @@ fn text(out: &mut impl Write, of: &Value) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Something that a pipeline is told.
+/// Something that a pipeline or the process is told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Told {
+    /// Or [`PROCESS`].
     pub(super) pipeline: String,
-    /// `inputs`, `backend`, `settings`, or where a rule stands.
+    /// `inputs`, `backend`, `settings`, [`PROCESS`], or where a rule stands.
     pub(super) field: String,
     pub(super) text: String,
 }
 
 impl Told {
+    /// All of the process and its pipelines.
+    pub(super) fn all_in(path: &str, page: &Value) -> anyhow::Result<Vec<Self>> {
+        let pipelines = pipelines_of(path, page)?.iter().flat_map(Self::all_of);
+        Ok(Self::of_process(page).into_iter().chain(pipelines).collect())
+    }
+
+    /// What the process is told, whatever the pipeline. Those of older versions do not say.
+    fn of_process(page: &Value) -> Vec<Self> {
+        let texts = page[PROCESS].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let told = |text: &str| Self { pipeline: PROCESS.to_owned(), field: PROCESS.to_owned(), text: text.to_owned() };
+        texts.map(told).collect()
+    }
+
     /// All of a pipeline, as the page has it: inputs, rules in their effective order, the backend, and settings.
     pub(super) fn all_of(pipeline: &Value) -> Vec<Self> {
         let text = |of: &Value| of.as_str().unwrap_or("-").to_owned();
@@ -70,7 +102,7 @@ impl Told {
         let words = match field.as_str() {
             "inputs" => format!("takes {text}"),
             "backend" => format!("sends to {text}"),
-            "settings" => text.clone(),
+            "settings" | PROCESS => text.clone(),
             rule => format!("{rule}: {text}"),
         };
         words.lines().map(legible).collect()
