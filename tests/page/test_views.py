@@ -303,6 +303,7 @@ def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pic
     page.open(scene.weir.admin)
     page.go("configuration")
     page.wait_text("#configuration-changes", "There is only one")
+    page.wait_text("#configuration dl", "service enrichment otel")
     changed = shop(to)
     changed["spec"]["filter"] = [{"conditions": ['span.name == "GET /cart"']}]
     scene.weir.configure(changed, pipeline("logs", "shop", to))

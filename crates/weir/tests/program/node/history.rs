@@ -104,6 +104,20 @@ async fn who_changed_a_pipeline_is_told_and_nothing_is_taken_up_for_that_alone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_operator_overrides_is_shown() {
+    let Some(cluster) = cluster().await else { return };
+    let (traces, dir) = (document(Signal::Traces, "traces", closed_port().await, ""), DataDir::new());
+    cluster.tell("one", &traces, &json!({})).await;
+    let weir = start(cluster.node("a", &["--data-dir", dir.arg()])).await;
+    runs(&weir, "one").await;
+    let mut process = configuration(&weir).await["process"].as_array().unwrap().clone();
+    cluster.tell("two", &traces, &json!({"logLevel": "debug", "collectAgentLogs": true})).await;
+    runs(&weir, "two").await;
+    process.extend([json!("log level debug"), json!("reads its own logs, too")]);
+    assert_eq!(configuration(&weir).await["process"], Value::Array(process));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn versions_of_secrets_are_told_where_nobody_knows_who_changed_a_pipeline() {
     let Some(cluster) = cluster().await else { return };
     let (backend, dir) = (closed_port().await, DataDir::new());

@@ -1,9 +1,11 @@
 //! What `weir why` tells of a process beside its books: its last hour, and its configurations.
 
+use tempfile::TempDir;
 use weir_plan::Signal;
 use weir_testkit::manifests::{plain, with, with_spec};
 
 use super::*;
+use crate::scraping::scraping;
 
 #[tokio::test]
 async fn the_last_hour_is_told_in_a_terminal() {
@@ -57,8 +59,10 @@ async fn the_configuration_in_use_is_told_without_what_is_secret() {
         assert!(text.lines().any(|told| told == line), "{line}: {text}");
     }
     assert!(text.contains("\n  last changed in file ") && !text.contains("traces/other"), "{text}");
+    assert!(!text.contains("service enrichment"), "that is not of a pipeline: {text}");
     let (_, all, _) = told(port, &["why", "--in-use"]).await;
-    assert!(["traces/shop", "traces/other"].iter().all(|name| all.lines().any(|line| line == *name)), "{all}");
+    let names = ["process", "  service enrichment otel", "traces/shop", "traces/other"];
+    assert!(names.iter().all(|name| all.lines().any(|line| line == *name)), "{all}");
     let (_, json, _) = told(port, &["why", "traces/shop", "--in-use", "--format", "json"]).await;
     let shown: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&shown[0]["pipeline"], shown.as_array().unwrap().len()), (&json!("traces/shop"), 1));
@@ -108,5 +112,48 @@ async fn what_differs_between_two_configurations_is_told() {
     ] {
         let (status, _, error) = told(port, arguments).await;
         assert!(status == Some(code) && error.contains(words), "{arguments:?}: {error}");
+    }
+}
+
+/// A LogPipeline that reads one container, a MetricPipeline with a static target, and a Telemetry that names the cluster.
+fn told_little(backend: SocketAddr, [container, target, cluster]: [&str; 3]) -> String {
+    let input = json!({"runtime": {"containers": {"include": [container]}}});
+    let logs = json!({"input": input, "output": {"otlp": plain("grpc", backend)}});
+    // A target with a user is not scraped.
+    let targets = [format!("http://user:s3cr3t@127.0.0.1:9/{target}?key=s3cr3t")];
+    let spec = json!({"enrichments": {"cluster": {"name": cluster}}});
+    let telemetry = json!({"apiVersion": "operator.kyma-project.io/v1beta1", "kind": "Telemetry",
+        "metadata": {"name": "default"}, "spec": spec});
+    format!("{}{}{telemetry}\n", with_spec(Signal::Logs, "lines", &logs), scraping("pages", backend, &targets))
+}
+
+#[tokio::test]
+async fn a_change_of_nothing_but_an_input_or_the_telemetry_is_told() {
+    let (sink, pods) = (sink("{}").await, TempDir::new().unwrap());
+    let arguments = ["--pod-logs", pods.path().to_str().unwrap()];
+    let weir = Weir::start(&told_little(sink.grpc, ["app", "a", "garden"]), &arguments).await;
+    let port = admin(&weir);
+    let newest = async || get(port, "/api/configuration").await.1["history"][0].clone();
+    let logs = "logs/lines  takes container logs of all but kyma-system, kube-system, istio-system";
+    let target = "metrics/pages  takes the static target http://127.0.0.1:9";
+    let cluster = "process  cluster name";
+    for (number, says, [gone, come]) in [
+        (2u64, ["web", "a", "garden"], ["(containers app)", "(containers web)"].map(|of| format!("{logs} {of}"))),
+        (3, ["web", "b", "garden"], ["a", "b"].map(|of| format!("{target}/{of}?..."))),
+        (4, ["web", "b", "meadow"], ["garden", "meadow"].map(|of| format!("{cluster} {of}"))),
+    ] {
+        weir.edit(&told_little(sink.grpc, says));
+        eventually("it is taken up", async || newest().await["number"] == number).await;
+        assert_eq!(newest().await["what"], "changed");
+        let (_, text, _) = told(port, &["why", "--differences"]).await;
+        let differences: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(differences, [format!("- {gone}"), format!("+ {come}")], "{text}");
+    }
+    let (_, first) = get(port, "/api/configuration/1").await;
+    let (_, page) = get(port, "/api/configuration").await;
+    for (page, name) in [(&first, "garden"), (&page, "meadow")] {
+        let process = page["process"].as_array().unwrap();
+        assert!(process.contains(&json!(format!("cluster name {name}"))), "{page}");
+        assert!(!page.to_string().contains("s3cr3t"), "{page}");
     }
 }
