@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::cluster::{Pod, Texts, Workload};
 
-/// What pods have in common: those of a Deployment have the same labels, owners and containers, and nearly all have the
-/// same names of labels.
+/// What pods have in common: those of a Deployment have the same labels, owners and containers, and names of labels,
+/// namespaces and nodes come again and again.
 #[derive(Debug, Default)]
 pub struct Common {
     texts: HashSet<Arc<str>>,
@@ -23,7 +23,8 @@ impl Common {
         text
     }
 
-    /// From now on a pod shares with others what is the same. Its name and its uid are its own.
+    /// From now on a pod shares with others what is the same. Its name, its uid, its addresses and its other annotations
+    /// are its own.
     pub fn share(&mut self, pod: &mut Pod) {
         let Self { texts, lists, workloads } = self;
         share(texts, &mut pod.namespace);
@@ -61,7 +62,10 @@ fn share<T: Eq + Hash + ?Sized>(known: &mut HashSet<Arc<T>>, value: &mut Arc<T>)
 
 fn forget_unused<T: Eq + Hash + ?Sized>(known: &mut HashSet<Arc<T>>) {
     known.retain(|value| Arc::strong_count(value) > 1);
-    known.shrink_to_fit();
+    // Where pods come and go, room is not given up and made again each time.
+    if known.capacity() > 4 * known.len() {
+        known.shrink_to_fit();
+    }
 }
 
 #[cfg(test)]

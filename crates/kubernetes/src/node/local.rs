@@ -158,18 +158,12 @@ impl Local {
         let is_enough = read.scrapes == self.scrapes;
         for (name, hash, says) in read.pods.into_iter().filter(|_| is_enough) {
             if let Some(known) = self.pods.get_mut(&name) {
-                known.says = says;
-                // It may be another by now, which is read the next time.
-                if known.hash == hash {
-                    known.text = None;
-                }
+                known.know(hash, says);
             }
         }
         if let Some((changes, say)) = read.others {
             (self.changes.1, self.others_say) = (changes, say);
         }
-        // What enriches requests still has what pods said before, which is forgotten the next time.
-        locked(&self.common).forget_unused();
     }
 
     /// All that is known.
@@ -205,11 +199,28 @@ impl SeenPod {
         }
         differs
     }
+
+    /// It said this when its text had this hash.
+    fn know(&mut self, hash: Option<TextHash>, mut says: PodSays) {
+        if self.hash == hash {
+            self.text = None;
+        } else if self.says.pod.is_none() {
+            // It may be another pod of this name. What it says itself is read the next time.
+            return;
+        }
+        // What is made of a pod is made again only where it says something else.
+        if self.says.pod == says.pod {
+            says.pod = self.says.pod.take();
+        }
+        self.says = says;
+    }
 }
 
 impl Unread {
     pub(super) fn read(self) -> JustRead {
         let Self { pods, common, scrapes, others } = self;
+        // What enriches requests has what pods said before for a while longer, so that is forgotten here the next time.
+        locked(&common).forget_unused();
         let read = |(name, hash, text): (PodName, _, Box<str>)| {
             let mut says = PodSays::of(&text, scrapes);
             if let Some(pod) = &mut says.pod {
@@ -319,6 +330,10 @@ mod tests {
         }
     }
 
+    fn owners(observed: Observed) -> Vec<String> {
+        observed.facts.pods.iter().map(|pod| pod.workloads[0].name.to_string()).collect()
+    }
+
     #[test]
     fn the_workload_behind_a_pod_is_in_names() {
         let mut local = Local::default();
@@ -418,19 +433,45 @@ mod tests {
     #[test]
     fn what_was_read_is_not_what_came_meanwhile() {
         let mut local = Local::default();
-        local.replace(&[pod("a", ("DaemonSet", "d"), None), pod("b", ("DaemonSet", "d"), None)]);
+        local.replace(&["a", "b"].map(|name| pod(name, ("DaemonSet", "first"), None)));
+        local.read();
+        local.replace(&["a", "b"].map(|name| pod(name, ("DaemonSet", "d"), None)));
         let read = local.unread().read();
         assert!(local.set(&pod("a", ("DaemonSet", "later"), None)));
         assert!(local.remove(&key("Pod", &pod("b", ("DaemonSet", "d"), None))));
         local.know(read);
-        let owners = |observed: Observed| -> Vec<String> {
-            observed.facts.pods.iter().map(|pod| pod.workloads[0].name.to_string()).collect()
-        };
         assert_eq!(owners(local.observed()), ["d"], "as it was");
         assert_eq!(owners(local.read()), ["later"]);
         assert_eq!(local.unread().pods.len(), 0);
         assert!(local.forget("Pod") && !local.forget("Pod"));
         assert_eq!(local.read(), Observed::default());
+    }
+
+    #[test]
+    fn a_pod_does_not_say_what_another_of_its_name_said() {
+        let mut local = Local::default();
+        let before = pod("a", ("DaemonSet", "before"), None);
+        local.set(&before);
+        let read = local.unread().read();
+        local.remove(&key("Pod", &before));
+        local.set(&pod("a", ("DaemonSet", "now"), None));
+        local.know(read);
+        assert_eq!(owners(local.observed()), <[String; 0]>::default());
+        assert_eq!(owners(local.read()), ["now"]);
+    }
+
+    /// Most changes of a pod say nothing else to us.
+    #[test]
+    fn a_pod_that_says_the_same_is_the_same() {
+        let mut local = Local::default();
+        let mut changed = pod("a", ("DaemonSet", "d"), None);
+        local.set(&changed);
+        let before = local.read().facts.pods;
+        changed["metadata"]["resourceVersion"] = "2".into();
+        assert!(local.set(&changed));
+        let now = local.read().facts.pods;
+        assert!(Arc::ptr_eq(&before[0], &now[0]));
+        assert_eq!(local.unread().pods.len(), 0);
     }
 
     /// An object that nobody understands keeps no other from being known.
