@@ -7,22 +7,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ObjectMeta, PartialObjectMeta, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::time::{Instant, timeout};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
 use weir_legible::Seldom;
 
 use super::registration::{MUTATING, VALIDATING, definitions, register, register_metrics};
 use super::{Options, Webhook};
 use crate::certificates::{CertificateError, Certificates, certified, due, renewed};
+use crate::client::retry_after;
+use crate::watch::{self, config};
 
 /// The keys of the Secret.
 const AUTHORITIES: &str = "ca.crt";
@@ -34,13 +38,14 @@ const SERVER_KEY: &str = "tls.key";
 const LOOK: Duration = Duration::from_secs(60 * 60);
 /// When something that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+/// When a watch that failed is tried again: the first time, and at the latest.
+const RETRY_WATCH: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// For all that is to do at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a Secret is read again that somebody else has written at the same time.
 const ATTEMPTS: usize = 5;
-/// Changes that are looked at together: they come in groups, ours among them. And whoever writes against us does not
-/// make us write faster.
-const MANY: usize = 64;
+/// Changes within this time are looked at together: they come in groups, ours among them. And whoever writes against us
+/// does not make us write faster.
 const CALM: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Error)]
@@ -55,6 +60,16 @@ enum KeepError {
     Contended(String),
 }
 
+impl KeepError {
+    /// How long the API server wants to be left alone.
+    fn asked(&self) -> Duration {
+        match self {
+            Self::Api(error) => retry_after(error).unwrap_or_default(),
+            Self::Certificate(_) | Self::Timeout | Self::Contended(_) => Duration::ZERO,
+        }
+    }
+}
+
 pub(super) struct Keeper {
     client: Client,
     webhook: Arc<Webhook>,
@@ -67,7 +82,11 @@ impl Keeper {
 
     /// Never ends.
     pub(super) async fn run(&self) {
-        let mut changes = changes(&self.client, &self.webhook.options);
+        let changed = Notify::new();
+        tokio::join!(follow(&self.client, &self.webhook.options, &changed), self.keep(&changed));
+    }
+
+    async fn keep(&self, changed: &Notify) {
         // Said once, not every few seconds.
         let (mut said, mut reported) = (String::new(), Seldom::default());
         loop {
@@ -78,7 +97,7 @@ impl Keeper {
                     pause
                 }
                 Err(error) => {
-                    let error = error.to_string();
+                    let (asked, error) = (error.asked(), error.to_string());
                     if said != error
                         && let Some(left_out) = reported.due(Instant::now())
                     {
@@ -90,12 +109,13 @@ impl Keeper {
                         );
                         said = error;
                     }
+                    sleep(asked).await;
                     RETRY
                 }
             };
             tokio::select! {
-                _ = changes.next() => tokio::time::sleep(CALM).await,
-                () = tokio::time::sleep(pause) => {}
+                () = changed.notified() => sleep(CALM).await,
+                () = sleep(pause) => {}
             }
         }
     }
@@ -188,27 +208,45 @@ async fn write(
     Ok(())
 }
 
-/// An item whenever the Secret changes, or one of the objects that tell of the webhooks.
-fn changes(client: &Client, options: &Options) -> BoxStream<'static, ()> {
+/// Tells when the Secret changes, or one of the objects that tell of the webhooks. Never ends.
+async fn follow(client: &Client, options: &Options, changed: &Notify) {
     let definitions = definitions(options);
-    let of_definition = |name: &String| changes_of::<CustomResourceDefinition>(Api::all(client.clone()), name);
+    let of_definitions = definitions
+        .iter()
+        .map(|name| follow_one::<CustomResourceDefinition>(Api::all(client.clone()), name, changed).boxed());
     let others = [
-        changes_of::<Secret>(Api::namespaced(client.clone(), &options.namespace), &options.secret),
-        changes_of::<ValidatingWebhookConfiguration>(Api::all(client.clone()), VALIDATING),
-        changes_of::<MutatingWebhookConfiguration>(Api::all(client.clone()), MUTATING),
+        follow_one::<Secret>(Api::namespaced(client.clone(), &options.namespace), &options.secret, changed).boxed(),
+        follow_one::<ValidatingWebhookConfiguration>(Api::all(client.clone()), VALIDATING, changed).boxed(),
+        follow_one::<MutatingWebhookConfiguration>(Api::all(client.clone()), MUTATING, changed).boxed(),
     ];
-    let changes = definitions.iter().map(of_definition).chain(others);
-    stream::select_all(changes).ready_chunks(MANY).map(drop).boxed()
+    join_all(of_definitions.chain(others)).await;
 }
 
-/// Only the metadata is watched: the rest is read when it is time.
-fn changes_of<K>(api: Api<PartialObjectMeta<K>>, name: &str) -> BoxStream<'static, ()>
+/// Only the metadata is kept: the rest is read when it is time.
+async fn follow_one<K>(api: Api<PartialObjectMeta<K>>, name: &str, changed: &Notify)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let of_one = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    // With the end of a list, also of what was deleted while nobody watched.
-    let is_change = |event: &watcher::Event<_>| !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_));
-    let changes = watcher(api, of_one).default_backoff();
-    changes.filter_map(move |event| std::future::ready(event.ok().filter(is_change).map(drop))).boxed()
+    let of_one = config().fields(&format!("metadata.name={name}"));
+    let mut is_told = false;
+    // Also of what was deleted while nobody watched: then everything is listed again.
+    watch::follow(watcher(api, of_one), RETRY_WATCH, drop, |seen| match seen {
+        Ok(_) => {
+            is_told = false;
+            changed.notify_one();
+        }
+        // That the API server is away is said by others.
+        Err(failure) if matches!(failure.code(), Some(401 | 403)) && !is_told => {
+            is_told = true;
+            let error = failure.words();
+            tracing::warn!(
+                watched = name,
+                error,
+                advice = "let the ServiceAccount of the operator list and watch it",
+                "cannot watch; looking at it once an hour, and trying on"
+            );
+        }
+        Err(_) => {}
+    })
+    .await;
 }
