@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::names::NAME_LABEL;
 
@@ -34,27 +35,33 @@ struct Said {
 }
 
 impl Pending {
-    /// What pods of this namespace said just now.
-    pub(crate) fn set(&self, namespace: &str, pods: BTreeMap<String, (&'static str, u64)>) {
-        let said = Said { at: Some(Instant::now()), namespace: namespace.to_owned(), pods };
+    /// What pods of this namespace said at this time.
+    pub(crate) fn set(&self, namespace: &str, pods: BTreeMap<String, (&'static str, u64)>, at: Instant) {
+        let said = Said { at: Some(at), namespace: namespace.to_owned(), pods };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
-    /// What there is at a path; nothing if it is another's. An error says what was not understood.
-    pub(crate) fn answer(&self, path: &str, query: Option<&str>) -> Option<Result<Value, String>> {
+    /// What there is at a path; nothing if it is another's. An error says what was not understood. `now`: by which what was
+    /// said is fresh, and by which it is dated.
+    pub(crate) fn answer(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        now: (Instant, Timestamp),
+    ) -> Option<Result<Value, String>> {
         let below = path.strip_prefix(PATH)?;
         if below.is_empty() || below == "/" {
             return Some(Ok(resources()));
         }
         let parts: Vec<_> = below.trim_matches('/').split('/').collect();
         let ["namespaces", namespace, "pods", pod, NAME] = parts[..] else { return None };
-        Some(application(query).map(|application| self.list(namespace, &decoded(pod), application.as_deref())))
+        Some(application(query).map(|application| self.list(namespace, &decoded(pod), application.as_deref(), now)))
     }
 
-    fn list(&self, namespace: &str, pod: &str, application: Option<&str>) -> Value {
+    fn list(&self, namespace: &str, pod: &str, application: Option<&str>, (now, date): (Instant, Timestamp)) -> Value {
         let said = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let is_fresh = said.at.is_some_and(|at| at.elapsed() < FRESH) && said.namespace == namespace;
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let is_fresh = said.at.is_some_and(|at| now.duration_since(at) < FRESH) && said.namespace == namespace;
+        let date = date.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let wanted = said.pods.iter().filter(|(name, (of, _))| {
             is_fresh && (pod == "*" || name.as_str() == pod) && application.is_none_or(|wanted| wanted == *of)
         });
@@ -62,7 +69,7 @@ impl Pending {
             json!({
                 "describedObject": { "kind": "Pod", "namespace": namespace, "name": name, "apiVersion": "v1" },
                 "metric": { "name": NAME },
-                "timestamp": now,
+                "timestamp": date,
                 "value": bytes.to_string(),
             })
         });
@@ -116,15 +123,19 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn now() -> (Instant, Timestamp) {
+        (Instant::now(), Timestamp::UNIX_EPOCH)
+    }
+
     fn pending() -> Pending {
         let pending = Pending::default();
         let pods = [("a-0", ("a", 7)), ("a-1", ("a", 0)), ("b-0", ("b", 5))];
-        pending.set("n", pods.into_iter().map(|(pod, said)| (pod.to_owned(), said)).collect());
+        pending.set("n", pods.into_iter().map(|(pod, said)| (pod.to_owned(), said)).collect(), now().0);
         pending
     }
 
     fn asked(path: &str, query: &str) -> Vec<(String, String)> {
-        let answer = pending().answer(&format!("{PATH}{path}"), Some(query)).unwrap().unwrap();
+        let answer = pending().answer(&format!("{PATH}{path}"), Some(query), now()).unwrap().unwrap();
         let text = |item: &Value, path| item.pointer(path).and_then(Value::as_str).unwrap().to_owned();
         let items = answer["items"].as_array().unwrap().iter();
         items.map(|item| (text(item, "/describedObject/name"), text(item, "/value"))).collect()
@@ -144,14 +155,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_long_ago_says_nothing() {
+        let (pending, (at, date)) = (Pending::default(), now());
+        pending.set("n", BTreeMap::from([("a-0".to_owned(), ("a", 7))]), at);
+        let path = format!("{PATH}/namespaces/n/pods/*/{NAME}");
+        let items = |now| pending.answer(&path, None, (now, date)).unwrap().unwrap()["items"].clone();
+        let fresh = items(at + Duration::from_secs(59));
+        assert_eq!((&fresh[0]["value"], &fresh[0]["timestamp"]), (&json!("7"), &json!("1970-01-01T00:00:00Z")));
+        assert_eq!(items(at + FRESH), json!([]));
+    }
+
+    #[test]
     fn what_is_not_known_is_not_made_up() {
         let pending = pending();
-        let other = pending.answer(&format!("{PATH}/namespaces/n/pods/*/cpu"), None);
-        assert!(other.is_none() && pending.answer("/validate", None).is_none());
+        let other = pending.answer(&format!("{PATH}/namespaces/n/pods/*/cpu"), None, now());
+        assert!(other.is_none() && pending.answer("/validate", None, now()).is_none());
         let all = format!("{PATH}/namespaces/n/pods/*/{NAME}");
-        assert!(pending.answer(&all, Some("labelSelector=team%3Dblue")).unwrap().is_err());
-        assert_eq!(Pending::default().answer(&all, None).unwrap().unwrap()["items"], json!([]), "nobody was asked yet");
-        let found = pending.answer(PATH, None).unwrap().unwrap();
+        assert!(pending.answer(&all, Some("labelSelector=team%3Dblue"), now()).unwrap().is_err());
+        let nothing = Pending::default().answer(&all, None, now()).unwrap().unwrap();
+        assert_eq!(nothing["items"], json!([]), "nobody was asked yet");
+        let found = pending.answer(PATH, None, now()).unwrap().unwrap();
         assert_eq!(found["resources"][0]["name"], "pods/weir_pending_bytes");
         assert_eq!([decoded("%2"), decoded("%zz"), decoded("a%2Fb")], ["%2", "%zz", "a/b"]);
     }

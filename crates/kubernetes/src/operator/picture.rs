@@ -61,12 +61,6 @@ pub(crate) struct Written {
     pub(crate) changed_by: Option<Arc<Origins>>,
 }
 
-impl Written {
-    pub(crate) fn now(revision: String, changed_by: Option<Arc<Origins>>) -> Self {
-        Self { revision, since: SystemTime::now(), changed_by }
-    }
-}
-
 /// Why an object is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {

@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use k8s_openapi::jiff::Timestamp;
 use rustls::ServerConfig;
 use serde_json::Value;
 use thiserror::Error;
@@ -180,7 +181,7 @@ impl Server {
     /// What an autoscaler asks for, by way of the API server.
     fn metrics(&self, request: &Request<Incoming>) -> Option<Result<Value, String>> {
         let pending = self.pending.as_ref().filter(|_| request.method() == Method::GET)?;
-        pending.answer(request.uri().path(), request.uri().query())
+        pending.answer(request.uri().path(), request.uri().query(), (Instant::now(), Timestamp::now()))
     }
 
     /// Reads a body, and pays for it as it arrives. An error when it is too large.

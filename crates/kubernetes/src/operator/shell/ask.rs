@@ -54,7 +54,7 @@ pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, op
         let mut answers: BTreeMap<_, _> =
             answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
         if let Some(pending) = &options.pending {
-            pending.set(&options.namespace, world.look(|seen| waiting(&seen.pods, &answers)));
+            pending.set(&options.namespace, world.look(|seen| waiting(&seen.pods, &answers)), Instant::now());
         }
         // Nothing is decided by it.
         answers.values_mut().for_each(|answer| answer.waiting_bytes = 0);

@@ -169,7 +169,8 @@ impl Reconciler {
         let revision = secret.metadata.annotations.and_then(|mut annotations| annotations.remove(names::REVISION));
         let packed = configuration::packed_of(&secret.data).unwrap_or_default();
         let changed_by = configuration::changed_by_of(&secret.data).map(Arc::new);
-        Ok((packed.into(), revision.map(|revision| Written::now(revision, changed_by))))
+        let written = |revision| Written { revision, since: SystemTime::now(), changed_by };
+        Ok((packed.into(), revision.map(written)))
     }
 
     /// Compiling takes long: it is done where it keeps nobody waiting.
@@ -292,7 +293,8 @@ impl Reconciler {
         tracing::info!(revision, documents, bytes, "nodes have a new configuration");
         self.world.look(|seen| seen.figures.configuration_bytes = bytes);
         self.previous = Some(packed.as_slice().into());
-        self.written = Some(Written::now(revision.clone(), Some(Arc::clone(changed_by))));
+        let (revision, changed_by) = (revision.clone(), Some(Arc::clone(changed_by)));
+        self.written = Some(Written { revision, since: SystemTime::now(), changed_by });
     }
 
     /// Removes what older installations and earlier leaders left. Returns whether all of it is gone.
