@@ -1,7 +1,8 @@
 //! An API server that throttles, hangs, forgets and refuses, and one that has much to tell: statuses stay true, nodes keep
 //! what they have, and nobody makes it worse.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use weir_kubernetes::lease::{Timings, campaign};
 use weir_kubernetes::node;
+use weir_resources::{Options, Source, load};
 
 use crate::operator::{CONFIGURATION, LEASE, Operator, found, has_reason, of_secret, revision, secret, trace};
 use crate::proxy::{Illness, Proxy};
@@ -129,10 +131,13 @@ async fn whoever_hears_nothing_leads_no_more(cluster: &Cluster, proxy: &Proxy, d
     deaf.stop().await;
 }
 
-/// Five hundred pipelines, each with a name of the greatest length, and a Secret of a megabyte of which one key is used.
+/// Five hundred pipelines, each with a name of the greatest length, and a Secret of a megabyte of which one key is used:
+/// nodes get all of them, and each has its event.
 pub(crate) async fn many_pipelines_and_large_secrets_fit(cluster: &Cluster) {
     let operator = Operator::start(cluster.client.clone(), "many");
-    let name = |number: usize| format!("{number:0>63}");
+    let rest = ["a", "b", "c"].map(|part| part.repeat(63)).join(".");
+    let name = |number: usize| format!("{number:0>61}.{rest}");
+    assert_eq!(name(0).len(), 253);
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "large" } });
     cluster.send(Method::POST, "/api/v1/namespaces", Some(&namespace)).await.ok();
     let data = json!({
@@ -154,22 +159,51 @@ pub(crate) async fn many_pipelines_and_large_secrets_fit(cluster: &Cluster) {
     }
     let told = found(cluster, CONFIGURATION).await.unwrap();
     assert!(told.to_string().len() < 500_000, "only the key that is used goes to nodes");
+    let last = name(499);
+    eventually("an event tells of the last", || async {
+        let of_it = format!("involvedObject.name={last},reason=GatewayConfigured");
+        let events = found(cluster, &format!("/api/v1/namespaces/default/events?fieldSelector={of_it}")).await?;
+        events["items"].as_array().is_some_and(|items| !items.is_empty()).then_some(())
+    })
+    .await;
+    a_node_has_all(cluster, &all).await;
     operator.stop().await;
     cluster.send(Method::DELETE, &collection(&all[0]), None).await.ok();
+}
+
+async fn a_node_has_all(cluster: &Cluster, pipelines: &[Value]) {
+    let names: BTreeSet<_> = pipelines.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect();
+    let mut node = node::Node::start(&cluster.client, of_node());
+    let all = async {
+        loop {
+            let told = node.configuration().await.unwrap();
+            let source = Source { name: node::CONFIGURATION.to_owned(), text: told.text.clone() };
+            let plan = load(&[source], &Options::at(SystemTime::now())).unwrap().plan;
+            let known: BTreeSet<_> = plan.pipelines.iter().map(|it| it.id.name.as_str()).collect();
+            if names.is_subset(&known) {
+                break;
+            }
+        }
+    };
+    timeout(crate::SOON, all).await.expect("a node has all pipelines");
+    node.stop().await;
+}
+
+fn of_node() -> node::Options {
+    node::Options {
+        namespace: "kyma-system".to_owned(),
+        node_name: "node1".to_owned(),
+        identity: "a".to_owned(),
+        all_pods: false,
+    }
 }
 
 /// A node that has a configuration and pods.
 pub(crate) async fn a_node_goes_on(cluster: &Cluster) {
     let directory = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
-    let identity = |name: &str| node::Options {
-        namespace: "kyma-system".to_owned(),
-        node_name: "node1".to_owned(),
-        identity: name.to_owned(),
-        all_pods: false,
-    };
     pod(cluster, "first").await;
-    let mut node = node::Node::start(&proxy.client, identity("a"));
+    let mut node = node::Node::start(&proxy.client, of_node());
     let roles = node::Roles { gateway: true, logs: false, metrics: false };
     node.want(node::Wants::of(&weir_plan::Plan::default(), roles));
     knows(&mut node, 1).await;
