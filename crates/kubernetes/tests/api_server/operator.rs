@@ -115,6 +115,16 @@ pub(crate) async fn is_gone(cluster: &Cluster, path: &str) {
     eventually(&format!("{path} is removed"), || async { (cluster.get(path).await.code == 404).then_some(()) }).await;
 }
 
+/// Deletes what the operator has made, and waits until it has made it again.
+pub(crate) async fn comes_back(cluster: &Cluster, path: &str) {
+    let before = eventually(&format!("there is {path}"), || found(cluster, path)).await;
+    cluster.send(Method::DELETE, path, None).await.ok();
+    eventually(&format!("{path} is made again"), || async {
+        found(cluster, path).await.filter(|now| now["metadata"]["uid"] != before["metadata"]["uid"])
+    })
+    .await;
+}
+
 /// The reason of a condition, once it is this one.
 pub(crate) async fn has_reason(cluster: &Cluster, path: &str, kind: &str, reason: &str) -> Value {
     eventually(&format!("{path} says {reason}"), || async {
@@ -235,14 +245,8 @@ async fn what_is_changed_is_changed_back(cluster: &Cluster) {
     let before = found(cluster, &service).await.unwrap();
     // Without the class, no pod of the nodes could be made.
     let class = "/apis/scheduling.k8s.io/v1/priorityclasses/telemetry-priority-class-high";
-    for deleted in [&service, class] {
-        let before = found(cluster, deleted).await.unwrap();
-        cluster.send(Method::DELETE, deleted, None).await.ok();
-        eventually("it is made again", || async {
-            found(cluster, deleted).await.filter(|now| now["metadata"]["uid"] != before["metadata"]["uid"])
-        })
-        .await;
-    }
+    comes_back(cluster, &service).await;
+    comes_back(cluster, class).await;
     let wrong =
         json!({ "spec": { "internalTrafficPolicy": "Cluster", "selector": { "app.kubernetes.io/name": "other" } } });
     cluster.send(Method::PATCH, &service, Some(&wrong)).await.ok();

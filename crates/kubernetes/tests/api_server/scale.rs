@@ -12,8 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use weir_kubernetes::operator::{Autoscaling, Options, Replicas, Scale, Storage};
 
-use crate::operator::{APPS, CONFIGURATION, DAEMON_SET, NAMESPACE, Operator, found, is_gone, options, trace};
-use crate::{Cluster, eventually};
+use crate::operator::{
+    APPS, CONFIGURATION, DAEMON_SET, NAMESPACE, Operator, comes_back, found, is_gone, options, trace,
+};
+use crate::{Cluster, eventually, pipeline};
 
 const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/kyma-system/statefulsets/telemetry-gateway-stateful";
 const AUTOSCALER: &str =
@@ -154,7 +156,8 @@ pub(crate) async fn a_pod_on_each_node_becomes_replicas(cluster: &Cluster) {
     pod.owed.store(0, Ordering::SeqCst);
     is_gone(cluster, DAEMON_SET).await;
     operator.stop().await;
-    an_autoscaler_counts_replicas(cluster, replicas).await;
+    an_autoscaler_counts_replicas(cluster, replicas.clone()).await;
+    what_is_deleted_comes_back(cluster, replicas).await;
 }
 
 /// Nobody takes its number back, and without it the operator counts again.
@@ -191,4 +194,26 @@ async fn an_autoscaler_counts_replicas(cluster: &Cluster, replicas: Replicas) {
     eventually("two again", || async { (count().await == 2).then_some(()) }).await;
     operator.stop().await;
     assert!(found(cluster, &format!("{APPS}/deployments/telemetry-gateway")).await.is_none());
+}
+
+/// Also what there is only where the gateway is replicas, with volumes or without.
+async fn what_is_deleted_comes_back(cluster: &Cluster, replicas: Replicas) {
+    let output = json!({ "otlp": { "endpoint": { "value": "http://backend:4317" } } });
+    let spec = json!({ "input": { "runtime": { "enabled": true } }, "output": output });
+    cluster.create(&pipeline("LogPipeline", "v1beta1", "printed", &spec)).await.ok();
+    let autoscaling = Some(Autoscaling { max: 5, cpu_percent: Some(70), pending_bytes: None });
+    let with_volumes = Replicas { autoscaling, ..replicas };
+    let without = Replicas { storage: None, ..with_volumes.clone() };
+    for (replicas, kind, name) in
+        [(with_volumes, "statefulsets", "telemetry-gateway-stateful"), (without, "deployments", "telemetry-gateway")]
+    {
+        let scale = Scale { split_roles: false, gateway: Some(replicas) };
+        let operator = Operator::start_with(cluster.client.clone(), "remade", with(scale));
+        let of_replicas = |path: &str| path.replace("telemetry-gateway-stateful", name);
+        comes_back(cluster, &format!("{APPS}/{kind}/{name}")).await;
+        comes_back(cluster, &of_replicas(AUTOSCALER)).await;
+        comes_back(cluster, &of_replicas(BUDGET)).await;
+        comes_back(cluster, &format!("{APPS}/daemonsets/telemetry-agent")).await;
+        operator.stop().await;
+    }
 }
