@@ -1,9 +1,9 @@
 //! A node: what the operator tells it, and what it has to know of the cluster.
 //!
 //! `configuration` reads the Secret of the operator, `keep` cuts objects down to what is used, `objects` has their
-//! documents, `local` makes facts of what is around the node, and `cluster` states of what is in the cluster; `wants` says
-//! what is watched at all. All of them are pure, but for the texts that pods share in `local`. `watch` talks to the API
-//! server, and `tasks` runs the watches.
+//! documents, `local` makes facts of what is around the node, and `cluster` states of what is in the cluster; `wants`
+//! says what is watched at all. All of them are pure, but for the texts that pods share in `local`. `watch` talks to the
+//! API server, and `tasks` runs the watches.
 //!
 //! Invariants:
 //! - **NODE-1** What was seen last stays true until something else is seen: without the API server, a node goes on.

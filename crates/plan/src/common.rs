@@ -23,8 +23,8 @@ impl Common {
         text
     }
 
-    /// From now on a pod shares with others what is the same. Its name, its uid, its addresses and its other annotations
-    /// are its own.
+    /// From now on a pod shares with others what is the same. Its name, uid, addresses and other annotations are
+    /// its own.
     pub fn share(&mut self, pod: &mut Pod) {
         let Self { texts, lists, workloads } = self;
         share(texts, &mut pod.namespace);

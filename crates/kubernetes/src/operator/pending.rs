@@ -41,8 +41,8 @@ impl Pending {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
-    /// What there is at a path; nothing if it is another's. An error says what was not understood. `now`: by which what was
-    /// said is fresh, and by which it is dated.
+    /// What there is at a path; nothing if it is another's. An error says what was not understood. `now`: by which what
+    /// was said is fresh, and by which it is dated.
     pub(crate) fn answer(
         &self,
         path: &str,

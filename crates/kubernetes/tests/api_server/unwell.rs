@@ -131,8 +131,8 @@ async fn whoever_hears_nothing_leads_no_more(cluster: &Cluster, proxy: &Proxy, d
     deaf.stop().await;
 }
 
-/// Five hundred pipelines, each with a name of the greatest length, and a Secret of a megabyte of which one key is used:
-/// nodes get all of them, and each has its event.
+/// Five hundred pipelines, each with a name of the greatest length, and a Secret of a megabyte of which one key is
+/// used: nodes get all of them, and events can tell of them.
 pub(crate) async fn many_pipelines_and_large_secrets_fit(cluster: &Cluster) {
     let operator = Operator::start(cluster.client.clone(), "many");
     let rest = ["a", "b", "c"].map(|part| part.repeat(63)).join(".");
