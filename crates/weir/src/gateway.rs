@@ -34,6 +34,7 @@ use crate::health;
 use crate::host::{self, Host, News, Place, Reading, Trigger};
 use crate::limits;
 use crate::page::Configurations;
+use crate::program_text::Settling;
 use crate::runtime_metrics::RuntimeMetrics;
 use crate::scraping::MetricAgent;
 use crate::security;
@@ -148,6 +149,7 @@ struct Gateway<H> {
     facts_reported: Seldom,
     /// Warnings of the last configuration, and when the log was told of them.
     warnings_reported: Recurring,
+    settling: Settling,
 }
 
 impl<H: Host> Gateway<H> {
@@ -200,6 +202,7 @@ impl<H: Host> Gateway<H> {
             configurations,
             memory,
             facts_reported: Seldom::default(),
+            settling: Settling::default(),
             warnings_reported,
         })
     }

@@ -198,7 +198,7 @@ pub(crate) fn run(args: OperatorArgs) -> anyhow::Result<ExitCode> {
 async fn operate(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     tokio::spawn(allocator::tidy());
-    tokio::spawn(program_text::let_go_after_start());
+    tokio::spawn(program_text::let_go_when_settled());
     // Watches share connections, and there may be many.
     limits::raise_file_limit();
     let client = weir_kubernetes::client(args.kubeconfig.as_deref()).await?;

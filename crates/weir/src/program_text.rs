@@ -1,20 +1,36 @@
-//! The program's own text in memory: what only a start needs is let go (docs/decisions/025-what-an-idle-node-takes.md).
+//! The program's own text in memory: what only a start or a new configuration needs is let go
+//! (docs/decisions/025-what-an-idle-node-takes.md).
 
 use std::time::Duration;
 use std::{fs, ops};
 
 use rustix::mm::{Advice, madvise};
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 /// By then, a process has read its configuration, has met its backends and has served its first clients.
-const STARTED: Duration = Duration::from_secs(10);
+const SETTLED: Duration = Duration::from_secs(10);
 
-/// Lets go of the text once a process has started. Linux maps sixteen pages around each one that is used, so that a start
+/// Lets go of the text once a process has settled. Linux maps sixteen pages around each one that is used, so that a start
 /// leaves nearly all of them mapped; what is used again is mapped again, from the page cache.
-pub(crate) async fn let_go_after_start() {
-    sleep(STARTED).await;
+pub(crate) async fn let_go_when_settled() {
+    sleep(SETTLED).await;
     if let Err(error) = let_go() {
-        tracing::debug!(%error, "pages of the program that only the start needed stay in memory");
+        tracing::debug!(%error, "pages of the program that are not needed any more stay in memory");
+    }
+}
+
+/// A process that takes up one configuration after another settles after the last of them.
+#[derive(Debug, Default)]
+pub(crate) struct Settling(Option<AbortHandle>);
+
+impl Settling {
+    /// Something new was taken up.
+    pub(crate) fn begin_anew(&mut self) {
+        let task = tokio::spawn(let_go_when_settled());
+        if let Some(earlier) = self.0.replace(task.abort_handle()) {
+            earlier.abort();
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn block_on(
     let runtime = runtime(gateway::memory(process))?;
     let code = runtime.block_on(async {
         tokio::spawn(allocator::tidy());
-        tokio::spawn(program_text::let_go_after_start());
+        tokio::spawn(program_text::let_go_when_settled());
         work().await
     });
     // A disk or a name server that hangs does not keep the process alive.

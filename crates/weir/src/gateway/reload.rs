@@ -105,6 +105,7 @@ impl<H: Host> Gateway<H> {
         }
         let changes = taken_up?;
         self.plan = plan;
+        self.settling.begin_anew();
         self.know(facts)?;
         Ok(changes)
     }
