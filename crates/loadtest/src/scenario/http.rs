@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an answer may take that lists all ids of a test.
+/// How long an answer may take that lists all ids of a test, or without which a long test would end.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest answer read.
 const ANSWER_LIMIT_BYTES: usize = 256 << 20;
@@ -22,7 +22,7 @@ pub(crate) async fn get(port: u16, path: &str) -> anyhow::Result<Bytes> {
     request(Method::GET, port, path, "", TIMEOUT).await
 }
 
-/// `GET`s a path whose answer is long.
+/// `GET`s a path whose answer is long, or may be late.
 pub(crate) async fn get_long(port: u16, path: &str) -> anyhow::Result<Bytes> {
     request(Method::GET, port, path, "", LONG_TIMEOUT).await
 }
