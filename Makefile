@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 CARGO ?= cargo
-WEIR := target/release/weir
+WEIR ?= target/release/weir
 # What makes that program.
 BUILD ?= $(CARGO) build --release --package weir
 FUZZ_SECONDS ?= 10

@@ -56,7 +56,7 @@ impl Verdicts {
 pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHandle<()> {
     tokio::spawn(async move {
         let (start, rhythm) = (Instant::now(), Rhythm::of(every));
-        let (mut monitor, mut told) = (Monitor::new(rhythm), Told::default());
+        let (mut monitor, mut told) = (Monitor::new(rhythm), StateLog::default());
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -170,7 +170,7 @@ fn items_of(signal: Signal) -> &'static str {
 
 /// What the log was told: of a pipeline that comes and goes not each change, and of many pipelines only so much.
 #[derive(Debug, Default)]
-struct Told {
+struct StateLog {
     /// Those that changed lately.
     pipelines: BTreeMap<PipelineId, Lately>,
     warnings: Warnings,
@@ -186,7 +186,7 @@ struct Lately {
     worst: State,
 }
 
-impl Told {
+impl StateLog {
     /// Logs how those are that have changed. One that is gone has no line any more.
     fn tell(&mut self, changes: &[Change], monitor: &Monitor, period: Duration) {
         for Change { pipeline, before, .. } in changes {
@@ -217,7 +217,7 @@ impl Lately {
     }
 }
 
-impl Drop for Told {
+impl Drop for StateLog {
     fn drop(&mut self) {
         say_left_out(&self.warnings.all_left_out());
     }

@@ -20,7 +20,7 @@ use crate::data_dir::{self, DataDir};
 use crate::findings;
 use crate::handover::{Predecessor, Successor};
 use crate::health::Verdicts;
-use crate::page::Told;
+use crate::page::Provenance;
 use crate::watch::Watch;
 
 /// What brought a configuration.
@@ -107,7 +107,7 @@ pub(crate) trait Host {
     fn runs(&mut self, plan: &Plan, log_outputs: LogOutputs, inlet: &Inlet);
 
     /// What was told last, beside a plan.
-    fn told(&self) -> Told;
+    fn provenance(&self) -> Provenance;
 
     /// The gateway has ended, and leaves the data directory after this.
     async fn end(self)
@@ -200,8 +200,8 @@ impl Host for Files {
         self.running = log_outputs;
     }
 
-    fn told(&self) -> Told {
-        Told { changers: self.changed_by.clone(), overrides: Vec::new() }
+    fn provenance(&self) -> Provenance {
+        Provenance { changers: self.changed_by.clone(), overrides: Vec::new() }
     }
 }
 

@@ -36,7 +36,7 @@ use crate::health::Verdicts;
 use crate::host::{Host, News, Place, Reading, Trigger, Version};
 use crate::limits;
 use crate::logging;
-use crate::page::Told;
+use crate::page::Provenance;
 use crate::run;
 use crate::signals::Signals;
 use page::NodePage;
@@ -285,10 +285,10 @@ impl Host for ClusterNode {
         }
     }
 
-    fn told(&self) -> Told {
+    fn provenance(&self) -> Provenance {
         let told = self.told.as_deref();
         let changers = told.map(changed_by::told).unwrap_or_default();
-        Told { changers, overrides: told.map(|told| overrides(&told.settings)).unwrap_or_default() }
+        Provenance { changers, overrides: told.map(|told| overrides(&told.settings)).unwrap_or_default() }
     }
 
     fn reads_own(&self) -> bool {

@@ -27,7 +27,7 @@ use weir_sources::scrape::TargetBoard;
 
 use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
 use attributes::AttributesPage;
-pub(crate) use configurations::{Configurations, Told};
+pub(crate) use configurations::{Configurations, Provenance};
 use now::Now;
 pub(crate) use past::Past;
 use recent::RecentPage;

@@ -51,7 +51,7 @@ impl<H: Host> Gateway<H> {
                 let Loaded { plan, log_outputs, .. } = loaded;
                 match self.take_up(plan, facts).await {
                     Ok(changes) => {
-                        self.configurations.changed(&self.plan, self.host.told(), &changes, trigger);
+                        self.configurations.changed(&self.plan, self.host.provenance(), &changes, trigger);
                         let Changes { added, changed, removed, .. } = changes;
                         self.host.runs(&self.plan, log_outputs, &self.engine.inlet());
                         let names =

@@ -21,7 +21,7 @@ pub(super) struct NodePage {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct Answer<'a> {
     /// Of the configuration that runs.
     revision: Option<&'a str>,
     /// Why a newer one does not.
@@ -94,14 +94,14 @@ impl Page for NodePage {
             },
             verdict: self.verdicts.of(&pipeline.id),
         });
-        let told = Told {
+        let answer = Answer {
             revision: revision.as_deref(),
             error: snapshot.reloads.error.as_deref(),
             roles: self.roles.names(),
             connections: snapshot.receivers.connections,
             pipelines: pipelines.collect(),
         };
-        serde_json::to_writer(&mut *body, &told).ok()?;
+        serde_json::to_writer(&mut *body, &answer).ok()?;
         body.write_all(b"\n").ok()?;
         Some(Shown::JSON)
     }

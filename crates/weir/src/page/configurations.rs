@@ -36,7 +36,7 @@ pub(super) type Texts = HashMap<(PipelineId, String), String>;
 
 /// What is told with a plan, and does not stand in it.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Provenance {
     /// Who changed its pipelines.
     pub(crate) changers: ByPipeline,
     /// What holds for the process for a while, in words: what the operator overrides.
@@ -95,20 +95,20 @@ impl Event {
 
 impl Configurations {
     /// The process begins with this one.
-    pub(crate) fn started(&self, plan: &Plan, told: Told, trigger: &Trigger) {
+    pub(crate) fn started(&self, plan: &Plan, provenance: Provenance, trigger: &Trigger) {
         let ids = plan.pipelines.iter().map(|pipeline| &pipeline.id);
-        let (added, changed_by) = (names(ids.clone()), changers_of(ids, &told.changers));
-        self.takes(plan, told, Event { what: "started", added, changed_by, ..Event::brought_by(trigger) });
+        let (added, changed_by) = (names(ids.clone()), changers_of(ids, &provenance.changers));
+        self.takes(plan, provenance, Event { what: "started", added, changed_by, ..Event::brought_by(trigger) });
     }
 
     /// Another one took its place.
-    pub(crate) fn changed(&self, plan: &Plan, told: Told, changes: &Changes, trigger: &Trigger) {
+    pub(crate) fn changed(&self, plan: &Plan, provenance: Provenance, changes: &Changes, trigger: &Trigger) {
         let Changes { added, changed, removed, .. } = changes;
-        let [of_added, of_changed] = [added, changed].map(|ids| changers_of(ids, &told.changers));
+        let [of_added, of_changed] = [added, changed].map(|ids| changers_of(ids, &provenance.changers));
         let changed_by = of_added.into_iter().chain(of_changed).collect();
         let (added, changed, removed) = (names(added), names(changed), names(removed));
         let event = Event { what: "changed", added, changed, removed, changed_by, ..Event::brought_by(trigger) };
-        self.takes(plan, told, event);
+        self.takes(plan, provenance, event);
     }
 
     /// Another one was there and is not used.
@@ -145,7 +145,7 @@ impl Configurations {
         texts.collect()
     }
 
-    fn takes(&self, plan: &Plan, Told { changers, overrides }: Told, event: Event) {
+    fn takes(&self, plan: &Plan, Provenance { changers, overrides }: Provenance, event: Event) {
         let process: Vec<_> = words::process(plan).into_iter().chain(overrides).collect();
         let pipelines: Value = plan.pipelines.iter().map(|of| pipeline(of, &changers)).collect();
         let text = format!(r#""process":{},"pipelines":{pipelines}"#, json!(process));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use weir_loadtest::output::printed;
 
 use super::configuration::{PATH, headline, history};
-use super::in_use::{PROCESS, Told};
+use super::in_use::{PROCESS, Statement};
 use super::{Format, unknown};
 use crate::admin::{Admin, number};
 use crate::tables::{legible, legible_json};
@@ -72,7 +72,7 @@ struct Side {
     /// `None` if the process does not remember the beginning of the one in use.
     number: Option<u64>,
     headline: String,
-    told: Vec<Told>,
+    statements: Vec<Statement>,
 }
 
 impl Side {
@@ -81,7 +81,7 @@ impl Side {
         Ok(Self {
             number: event.map(|of| number(&of["number"])),
             headline: event.map_or_else(|| "in use".to_owned(), |of| format!("{}, in use", headline(of))),
-            told: Told::all_in(PATH, page)?,
+            statements: Statement::all_in(PATH, page)?,
         })
     }
 
@@ -94,61 +94,61 @@ impl Side {
         })?;
         let path = format!("{PATH}/{wanted}");
         let page = admin.get(&path)?;
-        let told = Told::all_in(&path, &page)?;
-        Ok(Self { number: Some(wanted), headline: headline(event), told })
+        let statements = Statement::all_in(&path, &page)?;
+        Ok(Self { number: Some(wanted), headline: headline(event), statements })
     }
 }
 
 /// Leaves what one pipeline is told.
 fn narrow(sides: &mut [Side; 2], name: &str) -> anyhow::Result<()> {
-    let told = sides.iter().flat_map(|side| &side.told).filter(|told| told.field != PROCESS);
-    let names: BTreeSet<&str> = told.map(|told| told.pipeline.as_str()).collect();
+    let statements = sides.iter().flat_map(|side| &side.statements).filter(|statement| statement.field != PROCESS);
+    let names: BTreeSet<&str> = statements.map(|statement| statement.pipeline.as_str()).collect();
     if !names.contains(name) {
         bail!(unknown(Some(name), names.into_iter()));
     }
-    sides.iter_mut().for_each(|side| side.told.retain(|told| told.pipeline == name));
+    sides.iter_mut().for_each(|side| side.statements.retain(|statement| statement.pipeline == name));
     Ok(())
 }
 
 /// What is told before and not after (`-`), or after and not before (`+`), by pipeline and field. Where pipelines stand
 /// in a file makes no difference.
-fn changes<'a>(before: &'a [Told], after: &'a [Told]) -> Vec<(char, &'a Told)> {
-    let mut all: Vec<&Told> = before.iter().chain(after).collect();
+fn changes<'a>(before: &'a [Statement], after: &'a [Statement]) -> Vec<(char, &'a Statement)> {
+    let mut all: Vec<&Statement> = before.iter().chain(after).collect();
     all.sort_by(|one, other| one.pipeline.cmp(&other.pipeline));
     let mut places = HashMap::new();
-    for told in all {
+    for statement in all {
         let next = places.len();
-        places.entry((&told.pipeline, &told.field)).or_insert(next);
+        places.entry((&statement.pipeline, &statement.field)).or_insert(next);
     }
     let [old, new] = [before, after].map(|all| all.iter().collect::<HashSet<_>>());
-    let gone = before.iter().filter(|told| !new.contains(told)).map(|told| ('-', told));
-    let come = after.iter().filter(|told| !old.contains(told)).map(|told| ('+', told));
+    let gone = before.iter().filter(|statement| !new.contains(statement)).map(|statement| ('-', statement));
+    let come = after.iter().filter(|statement| !old.contains(statement)).map(|statement| ('+', statement));
     let mut changes: Vec<_> = gone.chain(come).collect();
     // What has gone stays before what has come in its place.
-    changes.sort_by_key(|(_, told)| places.get(&(&told.pipeline, &told.field)).copied());
+    changes.sort_by_key(|(_, statement)| places.get(&(&statement.pipeline, &statement.field)).copied());
     changes
 }
 
 fn text(out: &mut impl Write, [from, to]: &[Side; 2]) -> io::Result<()> {
     writeln!(out, "--- {}\n+++ {}", from.headline, to.headline)?;
-    let changes = changes(&from.told, &to.told);
+    let changes = changes(&from.statements, &to.statements);
     if changes.is_empty() {
         writeln!(out, "{NOTHING}")?;
     }
     // Each line says whose it is.
-    changes.into_iter().try_for_each(|(sign, told)| {
-        let name = legible(&told.pipeline);
-        told.lines().iter().try_for_each(|line| writeln!(out, "{sign} {name}  {line}"))
+    changes.into_iter().try_for_each(|(sign, statement)| {
+        let name = legible(&statement.pipeline);
+        statement.lines().iter().try_for_each(|line| writeln!(out, "{sign} {name}  {line}"))
     })
 }
 
 fn as_json([from, to]: &[Side; 2]) -> Value {
-    let change = |(sign, told): (char, &Told)| {
-        let Told { pipeline, field, text } = told;
+    let change = |(sign, statement): (char, &Statement)| {
+        let Statement { pipeline, field, text } = statement;
         let change = if sign == '-' { "removed" } else { "added" };
         json!({"change": change, "pipeline": pipeline, "field": field, "text": text})
     };
-    let changes: Vec<_> = changes(&from.told, &to.told).into_iter().map(change).collect();
+    let changes: Vec<_> = changes(&from.statements, &to.statements).into_iter().map(change).collect();
     json!({"from": from.number, "to": to.number, "differences": changes})
 }
 
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     fn side(number: u64, pipelines: Value) -> Side {
-        let told = pipelines.as_array().unwrap().iter().flat_map(Told::all_of).collect();
-        Side { number: Some(number), headline: format!("{number}: changed"), told }
+        let statements = pipelines.as_array().unwrap().iter().flat_map(Statement::all_of).collect();
+        Side { number: Some(number), headline: format!("{number}: changed"), statements }
     }
 
     fn pipeline(name: &str, conditions: &[&str], compression: &str) -> Value {
@@ -216,7 +216,7 @@ mod tests {
         let side = |page: Value| Side {
             number: None,
             headline: "changed".to_owned(),
-            told: Told::all_in(PATH, &page).unwrap(),
+            statements: Statement::all_in(PATH, &page).unwrap(),
         };
         let [gone, older] = [page(json!(["cluster name garden", "pod label team"])), page(Value::Null)].map(side);
         let come = side(page(json!(["cluster name meadow", "pod label team"])));
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(unknown, "there is no pipeline \"process\"; there are: traces/a");
         narrow(&mut sides, "traces/a").unwrap();
         assert!(told(&sides).ends_with(&format!("\n{NOTHING}\n")));
-        assert!(older.told.iter().all(|told| told.pipeline == "traces/a"), "it does not say");
+        assert!(older.statements.iter().all(|statement| statement.pipeline == "traces/a"), "it does not say");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn show(admin: &Admin, pipeline: Option<&str>, format: Format) -> any
     let mut out = io::stdout().lock();
     printed(match format {
         Format::Text => {
-            let process = if pipeline.is_none() { Told::of_process(&page) } else { Vec::new() };
+            let process = if pipeline.is_none() { Statement::of_process(&page) } else { Vec::new() };
             of_process(&mut out, &process).and_then(|()| wanted.into_iter().try_for_each(|of| text(&mut out, of)))
         }
         Format::Json => writeln!(out, "{}", legible_json(&json!(wanted).to_string())),
@@ -30,22 +30,22 @@ pub(super) fn show(admin: &Admin, pipeline: Option<&str>, format: Format) -> any
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_process(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
-    if told.is_empty() {
+fn of_process(out: &mut impl Write, statements: &[Statement]) -> io::Result<()> {
+    if statements.is_empty() {
         return Ok(());
     }
     writeln!(out, "{PROCESS}")?;
-    lines(out, told)?;
+    lines(out, statements)?;
     writeln!(out)
 }
 
-fn lines(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
-    told.iter().flat_map(Told::lines).try_for_each(|line| writeln!(out, "  {line}"))
+fn lines(out: &mut impl Write, statements: &[Statement]) -> io::Result<()> {
+    statements.iter().flat_map(Statement::lines).try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 fn text(out: &mut impl Write, of: &Value) -> io::Result<()> {
     writeln!(out, "{}", legible(of["pipeline"].as_str().unwrap_or("-")))?;
-    lines(out, &Told::all_of(of))?;
+    lines(out, &Statement::all_of(of))?;
     if let Some(ends) = of["certificate_ends_at"].as_str() {
         writeln!(out, "  the client certificate ends at {}", legible(ends))?;
     }
@@ -59,9 +59,9 @@ fn text(out: &mut impl Write, of: &Value) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Something that a pipeline or the process is told.
+/// Something that a configuration says of a pipeline or of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Told {
+pub(super) struct Statement {
     /// Or [`PROCESS`].
     pub(super) pipeline: String,
     /// `inputs`, `backend`, `settings`, [`PROCESS`], or where a rule stands.
@@ -69,7 +69,7 @@ pub(super) struct Told {
     pub(super) text: String,
 }
 
-impl Told {
+impl Statement {
     /// All of the process and its pipelines.
     pub(super) fn all_in(path: &str, page: &Value) -> anyhow::Result<Vec<Self>> {
         let pipelines = pipelines_of(path, page)?.iter().flat_map(Self::all_of);
