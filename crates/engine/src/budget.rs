@@ -1,19 +1,23 @@
 //! Promise P3 (ENGINE-2): one budget of bytes that every payload draws from before a byte of it is buffered.
 //!
 //! A [`Permit`] travels with the bytes it stands for (see [`Charged`]) and goes back when the last reference to them
-//! is dropped, so the budget cannot disagree with what is in memory. It does not know what the bytes are for.
+//! is dropped, so the budget cannot disagree with what is in memory. It knows who has the bytes ([`Holder`]), and not
+//! what they are for.
 
+mod holder;
 mod purse;
 mod text;
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use weir_otlp::Part;
 
+pub(crate) use holder::Holder;
 pub(crate) use purse::{Purse, Shortage};
 pub use text::Text;
 
@@ -28,15 +32,25 @@ const MAX_WAITING: u32 = 16;
 /// How often whoever waits looks for what nobody announces: room that others leave, and the end of a drain.
 pub(crate) const ROOM_CHECK: Duration = Duration::from_millis(20);
 
-/// The budget. Cheap to clone.
+/// The budget, as one of those who share it draws from it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    room: Arc<Semaphore>,
+    room: Arc<Room>,
     /// What all budgets within another one may take together.
-    pool: Option<Arc<Semaphore>>,
-    capacity: Arc<AtomicUsize>,
-    waiting: Arc<AtomicU32>,
+    pool: Option<Arc<Room>>,
+    /// Who has what is taken by way of this one.
+    holder: Holder,
+}
+
+/// The bytes of a budget.
+#[derive(Debug)]
+struct Room {
+    free: Semaphore,
+    capacity: AtomicUsize,
+    waiting: AtomicU32,
     max_waiting: u32,
+    /// What is taken, by holder. Of a budget within another one, only the other one counts.
+    held: [AtomicUsize; Holder::ALL.len()],
 }
 
 /// Budgets, in the order in which they are asked for room.
@@ -58,69 +72,95 @@ impl Funds {
 /// Bytes taken from the memory budget; given back on drop.
 #[derive(Debug)]
 pub struct Permit {
-    taken: Permits,
-    budget: Budget,
+    taken: Taken,
     /// It is all there ever is: its owner need not pay for more.
     is_all: bool,
 }
 
 /// Some bytes of a [`Permit`] that never change; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Permits);
+pub(crate) struct Paid(#[expect(dead_code, reason = "held, not looked at")] Taken);
 
-/// The same bytes, taken from a budget and from the pool that it is within.
+/// Bytes taken from a budget, and as many from the pool that it is within; given back on drop.
 #[derive(Debug)]
-struct Permits {
-    own: OwnedSemaphorePermit,
-    pool: Option<OwnedSemaphorePermit>,
+struct Taken {
+    budget: Budget,
+    bytes: usize,
 }
 
-impl Permits {
-    fn merge(&mut self, other: Self) {
-        self.own.merge(other.own);
-        if let (Some(pool), Some(other)) = (&mut self.pool, other.pool) {
-            pool.merge(other);
-        }
+impl Taken {
+    /// Of the same budget.
+    fn merge(&mut self, mut other: Self) {
+        self.bytes += mem::take(&mut other.bytes);
     }
 
     /// `None` when it has fewer.
     fn split(&mut self, bytes: usize) -> Option<Self> {
-        let own = self.own.split(bytes)?;
-        Some(Self { own, pool: self.pool.as_mut().and_then(|pool| pool.split(bytes)) })
+        self.bytes = self.bytes.checked_sub(bytes)?;
+        Some(Self { budget: self.budget.clone(), bytes })
+    }
+
+    /// Gives back `bytes`, or all if it is less.
+    fn give_back(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.release(bytes);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
     }
 }
 
 impl Budget {
-    /// A budget of `capacity` bytes.
+    /// A budget of `capacity` bytes. Whose they are does not matter until somebody says so.
     pub(crate) fn new(capacity: usize) -> Self {
-        let capacity = capacity.min(Semaphore::MAX_PERMITS);
-        let room = Arc::new(Semaphore::new(capacity));
-        let capacity = Arc::new(AtomicUsize::new(capacity));
-        Self { room, pool: None, capacity, waiting: Arc::default(), max_waiting: MAX_WAITING }
+        Self::with(capacity, MAX_WAITING)
     }
 
     /// A budget for work that already holds its input and may wait for its output, however many wait.
     pub(crate) fn for_encoding(capacity: usize) -> Self {
-        Self { max_waiting: u32::MAX, ..Self::new(capacity) }
+        Self::with(capacity, u32::MAX)
     }
 
-    /// A budget of `capacity` bytes within this one. Together such budgets may be larger than this one for a while, as
-    /// when there are suddenly more of them. Then each waits until the others have given back what they took.
+    fn with(capacity: usize, max_waiting: u32) -> Self {
+        let capacity = capacity.min(Semaphore::MAX_PERMITS);
+        let room = Room {
+            free: Semaphore::new(capacity),
+            capacity: AtomicUsize::new(capacity),
+            waiting: AtomicU32::new(0),
+            max_waiting,
+            held: Default::default(),
+        };
+        Self { room: Arc::new(room), pool: None, holder: Holder::Clients }
+    }
+
+    /// A budget of `capacity` bytes within this one, for the same holder. Together such budgets may be larger than this
+    /// one for a while, as when there are suddenly more of them. Then each waits until the others have given back what
+    /// they took.
     pub(crate) fn within(&self, capacity: usize) -> Self {
-        Self { pool: Some(Arc::clone(&self.room)), max_waiting: self.max_waiting, ..Self::new(capacity) }
+        let own = Self::with(capacity, self.room.max_waiting);
+        Self { pool: Some(Arc::clone(&self.room)), holder: self.holder, ..own }
+    }
+
+    /// The same budget for somebody else.
+    pub(crate) fn held_by(&self, holder: Holder) -> Self {
+        Self { holder, ..self.clone() }
     }
 
     /// All bytes there are.
     pub(crate) fn capacity(&self) -> usize {
-        self.capacity.load(Ordering::Relaxed)
+        self.room.capacity.load(Ordering::Relaxed)
     }
 
     /// From now on there are `capacity` bytes. Bytes that are taken beyond that go when they are given back. One caller
     /// at a time.
     pub(crate) fn resize(&self, capacity: usize) {
         let capacity = capacity.min(Semaphore::MAX_PERMITS);
-        let before = self.capacity.swap(capacity, Ordering::Relaxed);
-        self.room.add_permits(capacity.saturating_sub(before));
+        let before = self.room.capacity.swap(capacity, Ordering::Relaxed);
+        self.room.free.add_permits(capacity.saturating_sub(before));
         let mut excess = before.saturating_sub(capacity);
         if excess == 0 {
             return;
@@ -130,22 +170,28 @@ impl Budget {
         tokio::spawn(async move {
             while excess > 0 {
                 let part = u32::try_from(excess).unwrap_or(u32::MAX);
-                let Ok(permit) = room.acquire_many(part).await else { return };
+                let Ok(permit) = room.free.acquire_many(part).await else { return };
                 permit.forget();
                 excess -= part as usize;
             }
         });
     }
 
-    /// Bytes taken now.
+    /// Bytes taken now, with those that are gathered already for whoever waits for more.
     pub(crate) fn used(&self) -> usize {
-        self.capacity().saturating_sub(self.room.available_permits())
+        self.capacity().saturating_sub(self.room.free.available_permits())
+    }
+
+    /// Who has how much of that. While a budget that became smaller has not got back the rest, this may be more.
+    pub(crate) fn held(&self) -> [(Holder, usize); Holder::ALL.len()] {
+        Holder::ALL.map(|holder| (holder, self.room.held[holder as usize].load(Ordering::Relaxed)))
     }
 
     /// How many wait for room now, and how many may.
     pub(crate) fn waiting(&self) -> [u32; 2] {
+        let Room { waiting, max_waiting, .. } = &*self.room;
         // Whoever is one too many is counted for an instant.
-        [self.waiting.load(Ordering::Relaxed).min(self.max_waiting), self.max_waiting]
+        [waiting.load(Ordering::Relaxed).min(*max_waiting), *max_waiting]
     }
 
     /// Whether more than half of it is taken.
@@ -155,19 +201,18 @@ impl Budget {
 
     /// Takes `bytes` (and their overhead) at once, or `None` if there is no room.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Permit> {
-        let taken = self.try_acquire(bytes.saturating_add(OVERHEAD_BYTES))?;
-        Some(Permit { taken, budget: self.clone(), is_all: false })
+        let bytes = bytes.saturating_add(OVERHEAD_BYTES);
+        self.try_acquire(bytes)?;
+        Some(Permit { taken: Taken { budget: self.clone(), bytes }, is_all: false })
     }
 
-    fn try_acquire(&self, bytes: usize) -> Option<Permits> {
+    /// `None` when there is no room, and then nothing changed.
+    fn try_acquire(&self, bytes: usize) -> Option<()> {
         let want = u32::try_from(bytes).ok()?;
-        let acquire = |from: &Arc<Semaphore>| Arc::clone(from).try_acquire_many_owned(want).ok();
-        let own = acquire(&self.room)?;
-        let pool = match &self.pool {
-            Some(pool) => Some(acquire(pool)?),
-            None => None,
-        };
-        Some(Permits { own, pool })
+        let own = self.room.free.try_acquire_many(want).ok()?;
+        let pool = self.pool.as_ref().map(|pool| pool.free.try_acquire_many(want)).transpose().ok()?;
+        self.keep(own, pool);
+        Some(())
     }
 
     /// Makes a part of a request, paid for before. The bytes of a slice are paid for with the request, so a slice costs
@@ -183,7 +228,7 @@ impl Budget {
             return Some(permit);
         }
         let taken = self.wait_for(bytes.saturating_add(OVERHEAD_BYTES), patience).await?;
-        Some(Permit { taken, budget: self.clone(), is_all: false })
+        Some(Permit { taken, is_all: false })
     }
 
     /// Takes `bytes` (and their overhead) when its turn has come, however long that takes; or all there is, if that is
@@ -191,23 +236,45 @@ impl Budget {
     pub(crate) async fn take_in_turn(self, bytes: usize) -> Option<Permit> {
         let (wanted, most) = (bytes.saturating_add(OVERHEAD_BYTES), self.capacity());
         let taken = self.acquire(u32::try_from(wanted.min(most)).ok()?).await?;
-        Some(Permit { taken, budget: self, is_all: wanted > most })
+        Some(Permit { taken, is_all: wanted > most })
     }
 
-    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Permits> {
-        let _waiting = Waiting::enter(&self.waiting, self.max_waiting)?;
+    async fn wait_for(&self, bytes: usize, patience: Duration) -> Option<Taken> {
+        let _waiting = Waiting::enter(&self.room)?;
         let want = u32::try_from(bytes).ok().filter(|_| bytes <= self.capacity())?;
         tokio::time::timeout(patience, self.acquire(want)).await.ok()?
     }
 
-    async fn acquire(&self, want: u32) -> Option<Permits> {
+    async fn acquire(&self, want: u32) -> Option<Taken> {
         // Always in this order, so that nobody waits for somebody who waits.
-        let own = Arc::clone(&self.room).acquire_many_owned(want).await.ok()?;
+        let own = self.room.free.acquire_many(want).await.ok()?;
         let pool = match &self.pool {
-            Some(pool) => Some(Arc::clone(pool).acquire_many_owned(want).await.ok()?),
+            Some(pool) => Some(pool.free.acquire_many(want).await.ok()?),
             None => None,
         };
-        Some(Permits { own, pool })
+        self.keep(own, pool);
+        Some(Taken { budget: self.clone(), bytes: want as usize })
+    }
+
+    /// What was acquired is the holder's from now on, until it is released.
+    fn keep(&self, own: SemaphorePermit<'_>, pool: Option<SemaphorePermit<'_>>) {
+        self.holding().fetch_add(own.num_permits(), Ordering::Relaxed);
+        own.forget();
+        pool.into_iter().for_each(SemaphorePermit::forget);
+    }
+
+    fn release(&self, bytes: usize) {
+        // Before others may have it: together, holders never seem to have more than is taken.
+        self.holding().fetch_sub(bytes, Ordering::Relaxed);
+        self.room.free.add_permits(bytes);
+        if let Some(pool) = &self.pool {
+            pool.free.add_permits(bytes);
+        }
+    }
+
+    /// What the holder has, of this one or of the one that it is within.
+    fn holding(&self) -> &AtomicUsize {
+        &self.pool.as_ref().unwrap_or(&self.room).held[self.holder as usize]
     }
 }
 
@@ -217,13 +284,14 @@ impl Permit {
 
     /// Bytes it stands for, overhead included.
     pub fn bytes(&self) -> usize {
-        self.taken.own.num_permits()
+        self.taken.bytes
     }
 
     /// Takes `more` bytes on top; false when there is no room, and then nothing changed.
     pub fn grow(&mut self, more: usize) -> bool {
-        let extra = self.budget.try_acquire(more);
-        self.extend(extra)
+        let is_there = self.taken.budget.try_acquire(more).is_some();
+        self.taken.bytes += if is_there { more } else { 0 };
+        is_there
     }
 
     /// The same, waiting up to `patience` for room, unless too many wait already.
@@ -231,11 +299,7 @@ impl Permit {
         if self.grow(more) {
             return true;
         }
-        let extra = self.budget.wait_for(more, patience).await;
-        self.extend(extra)
-    }
-
-    fn extend(&mut self, extra: Option<Permits>) -> bool {
+        let extra = self.taken.budget.wait_for(more, patience).await;
         let is_there = extra.is_some();
         extra.into_iter().for_each(|extra| self.taken.merge(extra));
         is_there
@@ -243,12 +307,12 @@ impl Permit {
 
     /// Whether more than half of the budget is taken.
     pub(crate) fn is_scarce(&self) -> bool {
-        self.budget.is_scarce()
+        self.taken.budget.is_scarce()
     }
 
     /// Gives back `bytes`, or all if it is less.
     pub(crate) fn give_back(&mut self, bytes: usize) {
-        drop(self.taken.split(bytes.min(self.bytes())));
+        self.taken.give_back(bytes);
     }
 
     /// Shared bytes that it pays for until the last clone of them is gone. It stands for them already.
@@ -263,8 +327,7 @@ impl Permit {
 
     /// The same, for exactly so many bytes.
     pub(crate) fn split_off(&mut self, bytes: usize) -> Option<Self> {
-        let taken = self.taken.split(bytes)?;
-        Some(Self { taken, budget: self.budget.clone(), is_all: false })
+        Some(Self { taken: self.taken.split(bytes)?, is_all: false })
     }
 
     /// The same for what keeps them as they are.
@@ -283,8 +346,7 @@ impl Permit {
     /// Gives back all but `bytes` (and their overhead).
     pub fn shrink_to(&mut self, bytes: usize) {
         let keep = bytes.saturating_add(OVERHEAD_BYTES);
-        let excess = self.bytes().saturating_sub(keep);
-        drop(self.taken.split(excess));
+        self.taken.give_back(self.bytes().saturating_sub(keep));
     }
 }
 
@@ -336,12 +398,12 @@ pub(crate) fn charge_from(buffer: Vec<u8>, start: usize, permit: Permit) -> Byte
 struct Waiting<'a>(&'a AtomicU32);
 
 impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicU32, max: u32) -> Option<Self> {
-        if count.fetch_add(1, Ordering::Relaxed) >= max {
-            count.fetch_sub(1, Ordering::Relaxed);
+    fn enter(Room { waiting, max_waiting, .. }: &'a Room) -> Option<Self> {
+        if waiting.fetch_add(1, Ordering::Relaxed) >= *max_waiting {
+            waiting.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(Self(count))
+        Some(Self(waiting))
     }
 }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use weir_otlp::Limits;
 use weir_plan::{Multiline, PipelineId, RecordShape, RuntimeMetrics, Signal};
 
-use crate::budget::{Budget, Permit};
+use crate::budget::{Budget, Holder, Permit};
 use crate::buffer::{Body, Buffer};
 use crate::clock::unix_nanos;
 use crate::intake::Intake;
@@ -32,6 +32,8 @@ pub(crate) const ADMIT_PATIENCE: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct Inlet {
     intake: Arc<Intake>,
+    /// Pays for what is offered here.
+    budget: Budget,
 }
 
 /// A part of the memory for requests that a source may take. Cheap to clone.
@@ -245,8 +247,9 @@ impl Request {
 }
 
 impl Inlet {
-    pub(crate) fn new(intake: Arc<Intake>) -> Self {
-        Self { intake }
+    pub(crate) fn new(intake: Arc<Intake>, holder: Holder) -> Self {
+        let budget = intake.budget().held_by(holder);
+        Self { intake, budget }
     }
 
     /// Whether some pipeline of this signal takes from this input. Another plan may change that at any time.
@@ -262,22 +265,22 @@ impl Inlet {
     /// Reserves memory for `bytes` of a request that is yet to be made. Waits a moment for room; `None` when there is
     /// none, or when too many wait already. The source shall come back later then, and hold on to nothing meanwhile.
     pub async fn reserve(&self, bytes: usize) -> Option<Permit> {
-        self.intake.budget().take(bytes, ADMIT_PATIENCE).await
+        self.budget.take(bytes, ADMIT_PATIENCE).await
     }
 
     /// The same without waiting.
     pub fn try_reserve(&self, bytes: usize) -> Option<Permit> {
-        self.intake.budget().try_take(bytes)
+        self.budget.try_take(bytes)
     }
 
     /// A part of the memory for requests, for what a source has to remember: all that is taken from it is at most `bytes`.
     pub fn memory_part(&self, bytes: usize) -> MemoryPart {
-        MemoryPart(self.intake.budget().within(bytes))
+        MemoryPart(self.budget.within(bytes))
     }
 
     /// All the memory that there is for requests, in bytes.
     pub fn memory(&self) -> usize {
-        self.intake.budget().capacity()
+        self.budget.capacity()
     }
 
     /// Lets a source tell of itself, for the metrics: it changes its own part of the figures.

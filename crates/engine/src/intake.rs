@@ -22,7 +22,7 @@ use weir_enrich::{Enricher, PodList};
 use weir_plan::{PipelineId, Signal};
 
 use crate::books::BookFigures;
-use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse, Shortage};
+use crate::budget::{Budget, Holder, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::counters::BySignal;
 use crate::division::{Copies, PIECE_BYTES, RequestLimits};
 use crate::inlet::{InputKind, Obstacle, Request, Secured, Verdict, retry_after};
@@ -134,7 +134,10 @@ pub(crate) struct Intake {
     max_request_bytes: AtomicUsize,
     /// Where that comes from.
     limits: Mutex<RequestLimits>,
+    /// Pays for requests of clients.
     budget: Budget,
+    /// The same for those of sources in this process.
+    for_sources: Budget,
     spill_after: Duration,
     /// `None`: what no backend takes in time is held in memory.
     store: Option<Store>,
@@ -154,13 +157,15 @@ impl Intake {
     /// Without pipelines as yet: nothing is served.
     pub(crate) fn new(budget: Budget, spill_after: Duration, store: Option<Store>, onlookers: &Onlookers) -> Self {
         let Onlookers { taps, talkers } = onlookers.clone();
-        taps.pay_from(&budget);
-        talkers.pay_from(&budget);
+        let for_onlookers = budget.held_by(Holder::Onlookers);
+        taps.pay_from(&for_onlookers);
+        talkers.pay_from(&for_onlookers);
         let (routes, max_request_bytes) = (RwLock::new(Arc::new(Routes::empty())), AtomicUsize::new(0));
         Self {
             routes,
             max_request_bytes,
             limits: Mutex::default(),
+            for_sources: budget.held_by(Holder::Sources),
             budget,
             spill_after,
             store,
@@ -195,9 +200,14 @@ impl Intake {
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pays for requests.
+    /// Pays for requests of clients.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// Pays for work on a request of this input.
+    fn pays_for(&self, input: InputKind) -> &Budget {
+        if input == InputKind::Otlp { &self.budget } else { &self.for_sources }
     }
 
     pub(crate) fn store(&self) -> Option<&Store> {
@@ -294,9 +304,10 @@ impl Intake {
         if let Some(outside) = self.taps.outside(Edge::Received, signal) {
             outside.received(&request.body, items);
         }
-        let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), &self.budget)?;
+        let budget = self.pays_for(request.origin.input);
+        let enriched = Enriched::new(request, &routes.enricher, routes.keeps_noise(signal), budget)?;
         self.talkers.count(signal, enriched.whole());
-        let mut cuts = Cuts::new(signal, &routes, &enriched, &self.budget);
+        let mut cuts = Cuts::new(signal, &routes, &enriched, budget);
         let mut offers = Vec::new();
         let has_it = |route: &Route| secured.is_some_and(|secured| secured.contains(&route.pipeline.account.id));
         let mut is_claimed = false;

@@ -92,7 +92,7 @@ pub use settings::Settings;
 pub use store::LOOK_AT_THE_DISK;
 
 use accounts::Accounts;
-use budget::{Budget, Funds};
+use budget::{Budget, Funds, Holder};
 use clock::Clock;
 use division::{Division, PAGES, STREAMS};
 use entrance::{DeskFunds, Doors, Socket, desks, is_closed};
@@ -220,14 +220,15 @@ impl Engine {
         let (pages, streams) = (Budget::new(started.division.pages), Budget::new(started.division.streams));
         let view = started.view(&receivers, &streams, &pages);
         let Started { division, budget, clock, accounts, intake, pipelines, reloads, writer } = started;
-        let large = budget.within(division.large_pages());
-        let funds = DeskFunds { open: Funds([pages.clone(), budget.clone()]), admin: Funds([pages, large]) };
+        let for_pages = budget.held_by(Holder::Onlookers);
+        let large = for_pages.within(division.large_pages());
+        let funds = DeskFunds { open: Funds([pages.clone(), for_pages]), admin: Funds([pages, large]) };
         let desks = desks(&pipelines.settings, &admin_gate, &view, funds);
         let streams = Funds([budget.clone(), streams]);
         let settings = &pipelines.settings;
         let load = settings.rebalance.map(|cores| Load::watch(budget.clone(), cores));
         let receiver = Arc::new(Receiver {
-            inlet: Inlet::new(Arc::clone(&intake)),
+            inlet: Inlet::new(Arc::clone(&intake), Holder::Clients),
             budget,
             funds: streams,
             gate,
@@ -380,7 +381,7 @@ impl Engine {
 
     /// Where a source in this process offers its requests.
     pub fn inlet(&self) -> Inlet {
-        Inlet::new(Arc::clone(&self.intake))
+        Inlet::new(Arc::clone(&self.intake), Holder::Sources)
     }
 
     /// Where it listens.
@@ -510,12 +511,14 @@ impl Started {
         let budget = Budget::new(division.payloads);
         let opened = open_journal(&settings, clock)?;
         let accounts = Arc::new(accounts(plan, (division, clock.started), opened.as_ref()));
-        let (store, writer) = start_writer(opened, &accounts, &settings, (clock, &budget))?;
+        let for_samples = budget.held_by(Holder::Onlookers);
+        let (store, writer) = start_writer(opened, &accounts, &settings, (clock, &for_samples))?;
         let intake = Arc::new(Intake::new(budget.clone(), settings.spill_after, store.clone(), &settings.onlookers));
         let read_back = Budget::new(division.read_back * division.pipelines);
-        let oversized = budget.within(division.oversized());
+        let for_delivery = budget.held_by(Holder::Delivery);
+        let oversized = for_delivery.within(division.oversized());
         let limits = pipelines::limits(division);
-        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
+        let common = Common { limits, budget: for_delivery, read_back, oversized, store, clock };
         let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
         let Changes { faults, .. } = pipelines.apply(plan);
         let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
@@ -532,7 +535,7 @@ impl Started {
             reloads: Arc::clone(&self.reloads),
             budgets: self.pipelines.budgets([(STREAMS, streams.clone()), (PAGES, pages.clone())]),
             clock: self.clock,
-            funds: Funds([pages.clone(), self.budget.clone()]),
+            funds: Funds([pages.clone(), self.budget.held_by(Holder::Onlookers)]),
         })
     }
 }

@@ -17,7 +17,7 @@ use super::rules;
 use super::sluggish::Sluggish;
 use crate::account::JournalQueue;
 use crate::accounts::Accounts;
-use crate::budget::Budget;
+use crate::budget::{Budget, Holder};
 use crate::clock::Clock;
 use crate::division::RequestLimits;
 use crate::export::Backend;
@@ -99,10 +99,11 @@ impl Process {
             accounts.open(id, Share::new(planned.share, clock.started), queue);
         }
         let budget = Budget::new(MEMORY);
+        let (for_delivery, for_samples) = (budget.held_by(Holder::Delivery), budget.held_by(Holder::Onlookers));
         let (mut writer, mut store) = (JoinSet::new(), None);
         if let (Some(disk), Some(opened)) = (disk, opened) {
             let io = Io::After(Arc::clone(&disk.reads_take));
-            let (opened, work) = Store::new(opened, Arc::clone(&accounts), (io, disk.fsync), clock, &budget);
+            let (opened, work) = Store::new(opened, Arc::clone(&accounts), (io, disk.fsync), clock, &for_samples);
             let work = forced::watched(work.run(), Arc::clone(&disk.forced), opened.clone(), disk.fs.clone());
             writer.spawn(Sluggish::new(work, opened.clone(), Arc::clone(&disk.hangs), fastrand::u64(..)));
             store = Some(opened);
@@ -118,8 +119,8 @@ impl Process {
         };
         let intake = Arc::new(Intake::new(budget.clone(), SPILL_AFTER, store.clone(), &Onlookers::default()));
         let read_back = Budget::new(limits.read_back_bytes * planned.len());
-        let oversized = budget.within(MEMORY / 4);
-        let common = Common { limits, budget: budget.clone(), read_back, oversized, store, clock };
+        let oversized = for_delivery.within(MEMORY / 4);
+        let common = Common { limits, budget: for_delivery, read_back, oversized, store, clock };
         let was_away = missing.map_or(0, |number| 1 << number);
         let deliveries = JoinSet::new();
         let mut process = Self { intake, budget, accounts, deliveries, writer, common, was_away };

@@ -318,6 +318,7 @@ impl World {
             assert!(!is_empty || stats.segments == 0, "an empty journal takes no space: {stats:?}");
         }
         assert_eq!(process.budget.used(), 0, "all memory is given back");
+        assert!(process.budget.held().iter().all(|(_, bytes)| *bytes == 0), "{:?}", process.budget.held());
     }
 
     /// Waits until it is so, but not for ever.
