@@ -287,6 +287,9 @@ def test_memory_says_what_its_parts_are_and_who_holds_what(page: Page, busy: Sce
     legend = page.texts("#memory td.words")
     assert len(legend) > 5 and all(legend), legend
     page.wait_text("#memory", "The stronger colour is in use")
+    page.wait_text("#memory tr[data-key='clients']", "what clients have pushed")
+    bar = page.one("#memory .held").get_attribute("aria-label")
+    assert re.search(r"payloads: [\d.,]+ \w+ of ", bar) and "recent: " in bar, bar
     page.wait_text("#admission", "there is room for one of up to")
     numbers = [int(re.match(r"[\d,]+", fact).group().replace(",", "")) for fact in page.texts("#admission dd")[:4]]
     assert numbers[0] == sum(numbers[1:]) > 0, numbers

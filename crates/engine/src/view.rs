@@ -31,7 +31,7 @@ pub use crate::samples::Sample;
 pub use admission::AdmissionFigures;
 pub use container_logs::ContainerLogFigures;
 pub use journal::JournalFigures;
-pub use memory::{MemoryFigures, PartFigures};
+pub use memory::{HolderFigures, MemoryFigures, PartFigures};
 pub use pipeline::{BacklogFigures, DeltaFigures, OrphanFigures, PipelineFigures, RuleFigures};
 pub use receivers::{CollectedFigures, ReceiverFigures, TransportFigures};
 pub use sources::{ScrapeFigures, SourceFigures, WatchFigures};

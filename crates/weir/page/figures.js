@@ -6,6 +6,7 @@ import { Table } from "./table.js";
 
 let booksTable;
 let partsTable;
+let holdersTable;
 let pipelinesTable;
 
 // What each part of the budget is for.
@@ -22,6 +23,15 @@ const PARTS = {
   samples: "samples of what backends refused, and of what was given up",
   recent: "recent items of pipelines",
   series: "what the conversion of metrics to delta remembers of each series",
+};
+
+// Who has some of the payloads.
+const HOLDERS = {
+  clients: "what clients have pushed, until the last pipeline that takes it is done with it, and their connections",
+  sources: "container logs, scrapes and runtime metrics of this process, likewise, and what it remembers of them",
+  delivery: "what pipelines take beside that, to read back large entries, and to take apart what a backend refuses",
+  onlookers: "taps, talkers and samples, and answers that the part for pages has no room for",
+  waiting: "nobody has it yet: it is gathered for those who wait for more",
 };
 
 const items = (head, of, kind) => ({ head, number: true, of, cell: (row) => amount(of(row)), kind });
@@ -101,6 +111,16 @@ export const memory = {
       { head: "Size", number: true, of: (part) => part.bytes, cell: (part) => bytes(part.bytes) },
       { head: "What it is for", words: true, of: (part) => PARTS[part.holder] || "" },
     ];
+    holdersTable = new Table({
+      caption: "Who has the payloads",
+      columns: [
+        { head: "Who", of: nameOf },
+        { head: "In use", number: true, of: (who) => who.used_bytes, cell: (who) => bytes(who.used_bytes) },
+        { head: "What it is", words: true, of: (who) => HOLDERS[who.holder] || "" },
+      ],
+      key: (who) => who.holder,
+      isBeside: true,
+    });
     partsTable = new Table({
       caption: "Parts of the memory budget",
       columns,
@@ -116,15 +136,12 @@ export const memory = {
     });
     $("memory").append(
       element("p"),
-      element("div", {
-        class: "held",
-        role: "img",
-        "aria-label": "Parts of the memory budget; the strong part of each is in use",
-      }),
+      element("div", { class: "held", role: "img", "aria-label": "Parts of the memory budget" }),
       element(
         "p",
         { class: "faint words" },
-        "Each part of the bar is a row below, in the same order. The stronger colour is in use, the rest is free. " +
+        "Each part of the bar is a row below, in the same order. The stronger colour is in use, the rest is free; " +
+          "lines in it divide payloads among those who have them. " +
           "“Limited by number” is set aside in full: there can be no more of these than have room, so their bytes " +
           "are not counted.",
       ),
@@ -132,6 +149,8 @@ export const memory = {
       element("div", { id: "admission" }),
       element("h2", {}, "Who holds what"),
       partsTable.root,
+      element("h2", {}, "Who has the payloads"),
+      holdersTable.root,
       element("h2", {}, "What each pipeline holds"),
       element(
         "p",
@@ -150,9 +169,13 @@ export const memory = {
     const [words, bar, disk] = [$("memory").firstChild, $("memory").querySelector(".held"), $("memory").lastChild];
     words.textContent = `The budget is ${bytes(budget.total_bytes)}; the process has ${bytes(rss_bytes)} of the ` +
       "machine's memory.";
-    bar.replaceChildren(...parts.map((part) => held(part, budget.total_bytes)));
+    const holders = budget.payload_holders.filter((who) => who.used_bytes > 0);
+    const held = parts.map((part) => ({ ...part, holders: part.holder === "payloads" ? holders : [] }));
+    bar.replaceChildren(...held.map((part) => barOf(part, budget.total_bytes)));
+    bar.setAttribute("aria-label", `Parts of the memory budget, and what is in use. ${held.map(inUse).join("; ")}`);
     settle($("admission"), ...admission(state.now));
     partsTable.set(parts);
+    holdersTable.set(budget.payload_holders);
     pipelinesTable.set(state.now.pipelines);
     settle(
       disk,
@@ -251,15 +274,23 @@ const HOLDS = [
   },
 ];
 
-function held(part, total) {
-  const used = element("b");
+// In one line: how much of a part is in use, and who has it.
+function inUse(part) {
+  const used = part.used_bytes == null ? "" : `${bytes(part.used_bytes)} of `;
+  const holders = part.holders.map((who) => `${nameOf(who)} ${bytes(who.used_bytes)}`).join(", ");
+  return `${nameOf(part)}: ${used}${bytes(part.bytes)}${holders && ` (${holders})`}`;
+}
+
+function barOf(part, total) {
+  const all = part.holders.reduce((sum, who) => sum + who.used_bytes, 0);
+  const holders = part.holders.map((who) => {
+    const one = element("s");
+    one.style.width = `${(100 * who.used_bytes) / all}%`;
+    return one;
+  });
+  const used = element("b", {}, ...holders);
   used.style.width = `${part.used_bytes == null ? 0 : (100 * part.used_bytes) / part.bytes}%`;
-  const made = element(
-    "i",
-    { title: `${nameOf(part)}: ${part.used_bytes == null ? "" : `${bytes(part.used_bytes)} of `}${bytes(part.bytes)}` },
-    used,
-    element("span", {}, nameOf(part)),
-  );
+  const made = element("i", { title: inUse(part) }, used, element("span", {}, nameOf(part)));
   made.style.width = `${(100 * part.bytes) / total}%`;
   return made;
 }

@@ -3,7 +3,7 @@
 use super::Kind::{Counter, Gauge};
 use super::{Metric, Value, one};
 
-pub(super) const METRICS: [Metric; 10] = [
+pub(super) const METRICS: [Metric; 11] = [
     Metric {
         name: "weir_config_reloads_total",
         kind: Counter,
@@ -81,6 +81,15 @@ pub(super) const METRICS: [Metric; 10] = [
         samples: |snapshot| {
             let used = snapshot.memory.parts.iter().filter_map(|part| Some((part, part.used?)));
             Box::new(used.map(|(part, used)| (vec![part.holder.into()], used.into())))
+        },
+    },
+    Metric {
+        name: "weir_memory_payloads_used_bytes",
+        kind: Gauge,
+        labels: &["holder"],
+        help: "Of the memory for payloads, what is taken, by who has it",
+        samples: |snapshot| {
+            Box::new(snapshot.memory.payload_holders.iter().map(|of| (vec![of.holder.into()], of.used.into())))
         },
     },
 ];

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::AdmissionFigures;
-use crate::budget::Budget;
+use crate::budget::{Budget, Holder};
 use crate::division::Division;
 use crate::intake::Intake;
 use crate::receive::Reason;
@@ -15,6 +15,8 @@ pub struct MemoryFigures {
     pub total: usize,
     /// The parts. Together they are no more than the total: payloads first, then everything that is set aside.
     pub parts: [PartFigures; Division::PARTS],
+    /// Who has what is used of the payloads.
+    pub payload_holders: [HolderFigures; HOLDERS],
     /// Whether a request would find some now.
     pub admission: AdmissionFigures,
 }
@@ -29,6 +31,28 @@ pub struct PartFigures {
     /// How much of it is taken. `None` where there is no budget: such parts are limited by number, so they cannot take
     /// more.
     pub used: Option<usize>,
+}
+
+/// Each of those who have some of the payloads, and those who wait.
+const HOLDERS: usize = Holder::ALL.len() + 1;
+
+/// What somebody has of the memory for payloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HolderFigures {
+    /// Who has it: `clients`, ..., or `waiting`: nobody yet, but it is gathered for those who wait for more.
+    pub holder: &'static str,
+    /// How much, in bytes.
+    pub used: usize,
+}
+
+impl HolderFigures {
+    /// Of `payloads`, of which so much is `used`.
+    fn all(payloads: &Budget, used: usize) -> [Self; HOLDERS] {
+        let held = payloads.held();
+        let gathered = used.saturating_sub(held.iter().map(|(_, bytes)| bytes).sum());
+        let [clients, sources, delivery, onlookers] = held.map(|(holder, used)| Self { holder: holder.as_str(), used });
+        [clients, sources, delivery, onlookers, Self { holder: "waiting", used: gathered }]
+    }
 }
 
 impl MemoryFigures {
@@ -58,6 +82,7 @@ impl Budgets {
         let part = |(holder, bytes)| PartFigures { holder, bytes, used: used(holder) };
         let parts = division.parts().map(part);
         let admission = AdmissionFigures::of(intake, self.total, parts[0], refused);
-        MemoryFigures { total: self.total, parts, admission }
+        let payload_holders = HolderFigures::all(intake.budget(), parts[0].used.unwrap_or_default());
+        MemoryFigures { total: self.total, parts, payload_holders, admission }
     }
 }

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use weir_engine::settings::{MEMORY, MEMORY_MIN};
+use weir_engine::taps::{Edge, Wish};
 use weir_engine::view::{BackendState, Health, PipelineFigures, Snapshot, View};
 use weir_engine::{Permit, Settings};
 use weir_plan::{Pipeline, Plan, Signal, Transform};
 use weir_testkit::grpc::{INVALID_ARGUMENT, OK, UNAVAILABLE};
+use weir_testkit::http::{self, PROTOBUF};
 use weir_testkit::sink::{closed_port, sink};
-use weir_testkit::{eventually, http, payload};
+use weir_testkit::{eventually, payload};
 
 use crate::support::{Gateway, pipeline, settings, traces};
 
@@ -150,6 +154,57 @@ async fn a_snapshot_says_which_request_would_find_memory() {
     drop(taken);
     assert_eq!(admission().refused, None);
     assert_eq!(client.export(&payload::encoded(100, 1, 10)).await.code, OK);
+}
+
+/// Of a client that breaks off, one whose data is held, a source, a tap, and whoever keeps snapshots.
+#[tokio::test]
+async fn a_snapshot_says_who_has_the_payloads() {
+    let (dead, settings) = (closed_port().await, Settings { memory: MEMORY_MIN, ..settings() });
+    let taps = settings.onlookers.taps.clone();
+    let gateway = Gateway::with(vec![pipeline("dead", dead)], settings).await;
+    let (inlet, view) = (gateway.engine.inlet(), gateway.engine.view());
+    let holders = || {
+        let memory = view.snapshot().unwrap().memory;
+        let names = memory.payload_holders.map(|of| of.holder);
+        assert_eq!(names, ["clients", "sources", "delivery", "onlookers", "waiting"]);
+        let used = memory.payload_holders.map(|of| of.used);
+        assert_eq!(used.iter().sum::<usize>(), memory.payloads().1, "{memory:?}");
+        used
+    };
+    assert_eq!(holders(), [0; 5]);
+
+    let declared = http::head("POST", "/v1/traces", PROTOBUF, "content-length: 400000\r\n");
+    let mut stalls = TcpStream::connect(gateway.at.http).await.unwrap();
+    stalls.write_all(&[&declared[..], &[0; 200_000]].concat()).await.unwrap();
+    eventually("what has arrived is the client's", async || holders()[0] > 200_000).await;
+    assert_eq!(holders()[1..], [0; 4]);
+    drop(stalls);
+    eventually("that is given back", async || holders() == [0; 5]).await;
+    assert_eq!(gateway.client().await.export(&payload::encoded(1, 7, 10)).await.code, OK);
+    let snapshot = view.snapshot().unwrap();
+    assert!(holders()[0] >= of(&snapshot, "dead").held_bytes && of(&snapshot, "dead").held_bytes > 0, "{snapshot:?}");
+    drop(snapshot);
+
+    let part = inlet.memory_part(100_000);
+    let collected = [inlet.reserve(200_000).await, inlet.try_reserve(1_000), part.try_reserve(50_000)];
+    assert_eq!(holders()[1], 251_000 + 3 * Permit::OVERHEAD_BYTES);
+    assert!(part.try_reserve(50_000).is_none() && inlet.try_reserve(MEMORY_MIN).is_none());
+    assert_eq!(holders()[1], 251_000 + 3 * Permit::OVERHEAD_BYTES, "what is refused takes nothing");
+    drop(collected);
+    assert_eq!(holders()[1..], [0; 4]);
+
+    let (pipelines, lasts) = (vec![pipeline("dead", dead)], Duration::from_secs(60));
+    let wish = Wish { pipelines, edge: Edge::Received, text: None, condition: None, per_second: 10, lasts };
+    taps.open(&wish).unwrap();
+    let of_tap = holders()[3];
+    assert!(of_tap > 0, "a tap is paid for");
+    let mut kept: Vec<Snapshot> = Vec::new();
+    while holders()[3] <= of_tap {
+        kept.push(view.snapshot().unwrap());
+        assert!(kept.len() * size_of::<PipelineFigures>() <= MEMORY_MIN, "{} for nothing", kept.len());
+    }
+    drop(kept);
+    assert_eq!(holders()[3], of_tap);
 }
 
 /// Whoever keeps snapshots takes no more than is set aside for pages and what payloads have, and is told so.

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{
     AdmissionFigures, AnswerFigures, BackendFigures, BacklogFigures, BookFigures, CodeFigures, CredentialFigures,
-    Ending, Expiry, HistogramFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures, RuleFigures, Snapshot,
-    SourceFigures, TransportFigures,
+    Ending, Expiry, HistogramFigures, HolderFigures, OrphanFigures, PartFigures, PipelineFigures, RetryFigures,
+    RuleFigures, Snapshot, SourceFigures, TransportFigures,
 };
 use weir_engine::{Text, unix_nanos};
 use weir_legible::{rfc3339_millis, rfc3339_seconds};
@@ -90,6 +90,7 @@ impl<'a> Whole<'a> {
             memory: Memory {
                 total_bytes: memory.total,
                 parts: &memory.parts,
+                payload_holders: &memory.payload_holders,
                 admission: Admission::of(&memory.admission),
             },
             journal,
@@ -383,6 +384,8 @@ struct Memory<'a> {
     total_bytes: usize,
     #[serde(serialize_with = "parts")]
     parts: &'a [PartFigures],
+    #[serde(serialize_with = "holders")]
+    payload_holders: &'a [HolderFigures],
     admission: Admission,
 }
 
@@ -464,6 +467,16 @@ struct Part {
 
 fn parts<S: Serializer>(all: &&[PartFigures], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(all.iter().map(|of| Part { holder: of.holder, bytes: of.bytes, used_bytes: of.used }))
+}
+
+#[derive(Serialize)]
+struct Holder {
+    holder: &'static str,
+    used_bytes: usize,
+}
+
+fn holders<S: Serializer>(all: &&[HolderFigures], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.iter().map(|of| Holder { holder: of.holder, used_bytes: of.used }))
 }
 
 #[derive(Serialize)]

@@ -23,15 +23,20 @@ pub(super) fn json(page: &Value) -> Value {
             "pending": of["books"]["pending"]})
     };
     let admission = json!({"total_bytes": page["memory"]["total_bytes"], "admission": page["memory"]["admission"]});
-    let (parts, pipelines) = (parts(page).map(part), most_first(page).into_iter().map(pipeline));
-    [admission].into_iter().chain(parts).chain(pipelines).collect()
+    let holder = |of: &Value| json!({"payload_holder": of["holder"], "used_bytes": of["used_bytes"]});
+    let (parts, holders) = (parts(page).map(part), holders(page).map(holder));
+    let pipelines = most_first(page).into_iter().map(pipeline);
+    [admission].into_iter().chain(parts).chain(holders).chain(pipelines).collect()
 }
 
 /// What a request finds, the parts, and as many pipelines as there is room for after them.
 pub(super) fn text(out: &mut Vec<u8>, page: &Value, room: Room) -> io::Result<()> {
     let [sum, request] = admission(&page["memory"]);
     [heading(page), sum, request].into_iter().try_for_each(|line| writeln!(out, "{}", cut(line, columns(room))))?;
-    let parts: Vec<_> = parts(page).map(part).collect();
+    let mut parts: Vec<_> = parts(page).map(part).collect();
+    // After payloads, which are the first part.
+    let at = parts.len().min(1);
+    parts.splice(at..at, holders(page).filter(|of| number(&of["used_bytes"]) > 0).map(holder));
     let most = room.rows.saturating_sub(BESIDE_ROWS + ADMISSION_ROWS);
     draw(out, ["part", "in use", "size"], &parts, most, columns(room))?;
     let pipelines: Vec<_> = most_first(page).into_iter().map(pipeline).collect();
@@ -66,6 +71,11 @@ fn parts(page: &Value) -> impl Iterator<Item = &Value> {
     all.filter(|of| number(&of["bytes"]) > 0)
 }
 
+/// Who has what of the payloads. Processes of older versions do not say it.
+fn holders(page: &Value) -> impl Iterator<Item = &Value> {
+    page["memory"]["payload_holders"].as_array().into_iter().flatten()
+}
+
 /// Pipelines; what holds most stands first.
 fn most_first(page: &Value) -> Vec<&Value> {
     let mut pipelines: Vec<_> = page["pipelines"].as_array().into_iter().flatten().collect();
@@ -84,6 +94,10 @@ fn in_memory(of: &Value) -> u64 {
 fn part(of: &Value) -> [String; 3] {
     let used = of["used_bytes"].as_u64().map_or_else(|| "-".to_owned(), bytes);
     [words(&of["holder"]).replace('_', " "), used, bytes(number(&of["bytes"]))]
+}
+
+fn holder(of: &Value) -> [String; 3] {
+    [format!("- {}", words(&of["holder"])), bytes(number(&of["used_bytes"])), "-".to_owned()]
 }
 
 fn pipeline(of: &Value) -> [String; 6] {
@@ -115,23 +129,25 @@ mod tests {
             })
             .collect();
         json!({"version": "1", "uptime_seconds": 3.0, "health": "ready", "connections": 1, "journal": null,
-            "memory": {"total_bytes": 4096, "parts": parts, "admission": {"set_aside_bytes": 2048, "used_bytes": 500,
-                "free_bytes": 1548, "fits_bytes": 512, "largest_bytes": 1024, "waiting": 0, "refused": null,
-                "refused_because": null}},
+            "memory": {"total_bytes": 4096, "parts": parts,
+                "payload_holders": [{"holder": "clients", "used_bytes": 500}, {"holder": "sources", "used_bytes": 0}],
+                "admission": {"set_aside_bytes": 2048, "used_bytes": 500, "free_bytes": 1548, "fits_bytes": 512,
+                    "largest_bytes": 1024, "waiting": 0, "refused": null, "refused_because": null}},
             "pipelines": pipelines})
     }
 
     #[test]
     fn parts_are_above_the_pipelines_that_hold_most() {
         let mut out = Vec::new();
-        text(&mut out, &page(1, 3), Room { rows: 12, columns: 80 }).unwrap();
+        text(&mut out, &page(1, 3), Room { rows: 13, columns: 80 }).unwrap();
         let expected = "\
 weir 1, up 3s, ready: 0 B of 4.0 KiB memory in use, 0 B on the disk, 1 clients
 2048 B set aside + 500 B used + 1548 B free = 4096 B
 A request of up to 512 B fits now; the largest that is taken at all is 1.0 KiB
 
-PART    IN USE     SIZE
-part 0       -  2.0 KiB
+PART       IN USE     SIZE
+part 0          -  2.0 KiB
+- clients   500 B        -
 
 PIPELINE  IN MEMORY    SHARE  ON DISK  LIMIT  PENDING
 logs/2      2.0 KiB  4.0 KiB        -      -        2
@@ -140,7 +156,7 @@ and 1 more
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let with_disk = json!({"pending_bytes": 10, "backlog": {"bytes": 4}});
-        assert_eq!((in_memory(&with_disk), json(&page(1, 3)).as_array().unwrap().len()), (6, 5));
+        assert_eq!((in_memory(&with_disk), json(&page(1, 3)).as_array().unwrap().len()), (6, 7));
     }
 
     #[test]

@@ -82,6 +82,9 @@ fn has_numbers_that_add_up(now: &Value) {
     let [aside, used, free, fits] = ["set_aside", "used", "free", "fits"].map(|field| bytes(admission, field));
     assert_eq!(aside + used + free, memory["total_bytes"], "{memory}");
     assert_eq!(used + free, parts[0]["bytes"], "{memory}");
+    let holders = memory["payload_holders"].as_array().unwrap();
+    assert!(holders.iter().any(|of| of["holder"] == "clients"), "{memory}");
+    assert_eq!(holders.iter().map(|of| bytes(of, "used")).sum::<u64>(), used, "{memory}");
     assert!(parts.len() > 3 && fits * admission["copies"].as_u64().unwrap() <= free, "{memory}");
     let limits = ["configured", "memory", "share"].map(|limit| bytes(&admission["limits"], limit));
     assert_eq!(limits.into_iter().min().unwrap(), bytes(admission, "largest"), "{memory}");
