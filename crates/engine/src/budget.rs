@@ -264,7 +264,7 @@ impl Budget {
     }
 
     fn release(&self, bytes: usize) {
-        // Before others may have it: together, holders never seem to have more than is taken.
+        // Before others may have it, so that holders do not seem to have more than is taken.
         self.holding().fetch_sub(bytes, Ordering::Relaxed);
         self.room.free.add_permits(bytes);
         if let Some(pool) = &self.pool {
