@@ -53,12 +53,14 @@ pub struct Waiting {
     pub disk: Option<Disk>,
 }
 
-/// The disk on which data of all pipelines waits. What several of them wait for is there once and counts for each, so
-/// it may last longer than these figures say.
+/// The disk on which data of all pipelines waits. What several of them wait for is there once and counts for each in
+/// what is kept and left, so it may last longer than these two say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Disk {
     /// Bytes for which it has room.
     pub free_bytes: u64,
+    /// Bytes of it that are taken by what waits.
+    pub used_bytes: u64,
     /// Bytes that wait, of all pipelines.
     pub kept_bytes: u64,
     /// Bytes that may come to wait, of all pipelines, until all their limits are reached.
@@ -69,6 +71,11 @@ impl Disk {
     /// Whether it may be full before all limits are reached.
     pub(crate) fn is_scarce(&self) -> bool {
         self.free_bytes < self.left_bytes
+    }
+
+    /// Bytes for which it has room, with those that are taken.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.used_bytes.saturating_add(self.free_bytes)
     }
 }
 

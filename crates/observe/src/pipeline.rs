@@ -285,16 +285,24 @@ impl Pipeline {
         // A backend that asks for time and takes something now and then is slow, and not away.
         let is_slow =
             matches!(look.backend, Backend::AsksForTime(_)) && self.has_delivered && without < self.rhythm.long();
-        let room = look.waiting.room_bytes;
-        let is_full = room > 0 && is_share(look.waiting.bytes, room, NEARLY_FULL);
         let grows = self.growing >= IN_A_ROW && now.oldest >= self.rhythm.recent();
         [
-            is_full || grows || (is_stuck && is_slow),
+            self.lacks_room(look.waiting) || grows || (is_stuck && is_slow),
             recent.turned_away >= LEAST && is_share(recent.turned_away, recent.requests, TURNED_AWAY),
             !is_idle && (loses || (self.refuses_much() && recent.refused > 0)),
             is_stuck && !refuses && !is_slow,
             is_idle && (loses || (waits && refuses)),
         ]
+    }
+
+    /// Whether there is hardly any room left for what waits: until the pipeline's own limit, or on a disk that may be
+    /// full before. All pipelines fill the disk together, and what is delivered at once needs no room there.
+    fn lacks_room(&self, waiting: Waiting) -> bool {
+        let room = waiting.room_bytes;
+        let is_full = room > 0 && is_share(waiting.bytes, room, NEARLY_FULL);
+        let is_kept = waiting.items >= LEAST && waiting.oldest >= self.rhythm.recent();
+        let scarce = waiting.disk.filter(|disk| is_kept && disk.is_scarce());
+        is_full || scarce.is_some_and(|disk| is_share(disk.used_bytes, disk.room_bytes(), NEARLY_FULL))
     }
 
     /// Whether the backend refuses much of what it is sent, again and again.

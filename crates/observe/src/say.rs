@@ -33,8 +33,8 @@ pub fn message(trouble: &Trouble, items: &str) -> String {
     let Trouble { state, since, amounts, kept, words } = trouble;
     let begin = beginning(*state, *amounts, &rfc3339_seconds(*since), items);
     let words = if words.is_empty() { String::new() } else { format!("The backend: {words}") };
-    let parts =
-        [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice(*state, *amounts).to_owned()];
+    let advice = advice(*state, *amounts, *kept).to_owned();
+    let parts = [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice];
     let said: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect();
     said.join(" ")
 }
@@ -111,7 +111,7 @@ fn waiting(kept: Kept, items: &str) -> String {
     if is_unsure { format!("{said}, if the disk has room") } else { said }
 }
 
-fn advice(state: State, amounts: Amounts) -> &'static str {
+fn advice(state: State, amounts: Amounts, kept: Kept) -> &'static str {
     match state {
         State::Healthy => "",
         State::AllDropped if amounts.lost() == 0 => {
@@ -125,6 +125,9 @@ fn advice(state: State, amounts: Amounts) -> &'static str {
         State::Throttling => "Give more memory, or make the backends faster",
         State::BufferFilling if amounts.delivered == 0 => {
             "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"
+        }
+        State::BufferFilling if kept.disk_is_scarce => {
+            "Make the backend faster, send it less, or make room on the disk"
         }
         State::BufferFilling => "Make the backend faster, or send it less",
     }

@@ -378,6 +378,38 @@ fn a_backlog_that_is_nearly_full() {
     assert_eq!(case.again(Grows(1000, 0), OVER), State::Healthy);
 }
 
+/// A disk that may be full before backlogs are is filled by all pipelines, so this one has hardly anything on it.
+#[test]
+fn a_disk_that_is_nearly_full() {
+    const MIB: u64 = 1 << 20;
+    let nearly = Disk { free_bytes: 200 * MIB, used_bytes: 800 * MIB, kept_bytes: 900 * MIB, left_bytes: 4096 * MIB };
+    let waits = |disk: Disk, items: u64| {
+        let mut case = Case::new();
+        case.look.waiting.disk = Some(disk);
+        case.again(Delivers(1000), 10);
+        case.look.waiting.items = items;
+        case.again(Grows(1000, 0), 3);
+        case
+    };
+    let mut case = waits(nearly, 10);
+    assert_eq!(case.state(), State::Healthy, "what waits for less than 15 s needs no disk");
+    assert_eq!(case.after(Grows(1000, 0)), State::BufferFilling);
+    let said = message(&case.trouble(), "spans");
+    let expected = "The backend takes less than arrives, or there is hardly any room left, since";
+    assert!(said.starts_with(expected) && said.contains("or the disk is full (at least 200 MiB free)"), "{said}");
+    assert!(said.ends_with(" Make the backend faster, send it less, or make room on the disk."), "{said}");
+    case.look.waiting.disk = Some(Disk { free_bytes: 201 * MIB, ..nearly });
+    assert_eq!(case.again(Grows(1000, 0), OVER), State::Healthy, "there is a little more room again");
+
+    let full = Disk { free_bytes: 0, ..nearly };
+    let told = |disk: Disk, items: u64| waits(disk, items).again(Grows(1000, 0), 20);
+    assert_eq!(told(full, 10), State::BufferFilling);
+    assert_eq!(told(Disk { used_bytes: 0, ..full }, 10), State::BufferFilling, "others have filled it");
+    assert_eq!(told(full, 2), State::Healthy, "fewer items are no trouble");
+    assert_eq!(told(full, 0), State::Healthy, "nothing waits");
+    assert_eq!(told(Disk { left_bytes: nearly.free_bytes, ..nearly }, 10), State::Healthy, "backlogs are full before");
+}
+
 /// While data is lost, it is told that it is; the worst counts.
 #[test]
 fn the_worst_trouble_is_told() {
@@ -486,7 +518,8 @@ fn what_is_said_of_limits() {
 fn what_is_said_of_the_disk() {
     const MIB: u64 = 1 << 20;
     let mut case = Case::new();
-    let mut disk = Disk { free_bytes: 500 * MIB, kept_bytes: 300 * MIB, left_bytes: 4096 * MIB };
+    let (free_bytes, kept_bytes) = (500 * MIB, 300 * MIB);
+    let mut disk = Disk { free_bytes, used_bytes: kept_bytes, kept_bytes, left_bytes: 4096 * MIB };
     case.look.waiting.disk = Some(disk);
     case.again(Delivers(1000), 10);
     for _ in 0..24 {

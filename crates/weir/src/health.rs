@@ -80,9 +80,10 @@ fn looks(snapshot: &Snapshot) -> Vec<(PipelineId, Look)> {
 
 /// `None` if nothing is known of it.
 fn disk(snapshot: &Snapshot) -> Option<Disk> {
-    let free_bytes = snapshot.journal.as_ref()?.disk_free_bytes?;
+    let journal = snapshot.journal.as_ref()?;
+    let (free_bytes, used_bytes) = (journal.disk_free_bytes?, journal.disk_bytes);
     let backlogs = snapshot.pipelines.iter().filter_map(|of| of.backlog);
-    Some(backlogs.fold(Disk { free_bytes, ..Disk::default() }, |disk, backlog| Disk {
+    Some(backlogs.fold(Disk { free_bytes, used_bytes, ..Disk::default() }, |disk, backlog| Disk {
         kept_bytes: disk.kept_bytes.saturating_add(backlog.bytes),
         left_bytes: disk.left_bytes.saturating_add(backlog.limit_bytes.saturating_sub(backlog.bytes)),
         ..disk
