@@ -5,6 +5,7 @@ Nobody can wait for minutes here: a Prometheus that scrapes every second gets ru
 (`monitoring.write_scaled_rules`). Their true times are tested by promtool, in rules_test.yaml.
 """
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 
 from harness import monitoring
 from harness.api_server import ApiServer, write_kubeconfig
-from harness.faults import Fleet, start_operator
+from harness.faults import Fleet, start_on_small_disk, start_operator
 from harness.monitoring import DASHBOARDS, RULES, Query
 from harness.pages import Target, text
 from harness.process import Lab, free_port
@@ -84,6 +85,8 @@ TROUBLES = {
 
 # Of one that leads; another Prometheus sees it.
 OF_OPERATORS = {"WeirOperatorCannotWrite", "WeirNodesSilent"}
+# Of one whose disk is small; another Prometheus sees it, too.
+OF_DISKS = {"WeirDiskFullSoon", "WeirDiskNearlyFull"}
 
 # As published, word for word. Those of agents have other services; here all are the same process.
 KPIS = [
@@ -232,7 +235,7 @@ def test_each_name_is_documented() -> None:
 
 def test_each_alert_is_tested_and_explained() -> None:
     alerts = {rule["alert"] for rule in monitoring.alerts()}
-    assert alerts == set(TROUBLES) | {"WeirAbsent", "WeirBooksDiffer"} | OF_OPERATORS
+    assert alerts == set(TROUBLES) | {"WeirAbsent", "WeirBooksDiffer"} | OF_OPERATORS | OF_DISKS
     assert alerts == set(re.findall(r"Weir[A-Z]\w+", PROMTOOL_TESTS.read_text())), "each has its true times"
     explained = re.findall(r"^\| `(Weir\w+)`", (RULES.parent / "README.md").read_text(), re.MULTILINE)
     assert explained == [rule["alert"] for rule in monitoring.alerts()], (
@@ -359,13 +362,17 @@ def test_each_alert_fires(scene: Scene) -> None:
         scene.ill.process.wait_for(lambda: not missing(), "has every alert", 60)
     except AssertionError as error:
         raise AssertionError(f"no alerts: {missing()}") from error
-    for alert in scene.ill.get("alerts")["alerts"]:
-        text = " ".join(alert["annotations"].values())
-        assert not re.search(r"<|%!|NaN| [ .,;)]|\(\)|\{\{", text), f"{alert['labels']}: {text}"
+    assert_texts_are_whole(scene.ill)
     fired = scene.fired()
     assert not {alert for alert, subjects in fired.items() if "other-side" in subjects}, "that process is well"
     assert "one-sided" not in fired["WeirNothingDelivered"], "it is delivered elsewhere"
     assert "some-rejected" not in fired["WeirBackendFails"], "the backend answers OK"
+
+
+def assert_texts_are_whole(prometheus: Prometheus) -> None:
+    for alert in prometheus.get("alerts")["alerts"]:
+        text = " ".join(alert["annotations"].values())
+        assert not re.search(r"<|%!|NaN| [ .,;)]|\(\)|\{\{", text), f"{alert['labels']}: {text}"
 
 
 def test_that_nothing_is_scraped_is_noticed(scene: Scene) -> None:
@@ -383,6 +390,22 @@ def test_that_an_operator_may_not_write_and_nodes_are_silent_is_noticed(scene: S
         prometheus.process.wait_for(lambda: fired(prometheus) >= OF_OPERATORS, f"has {OF_OPERATORS}", 60)
     finally:
         server.close()
+
+
+def test_that_a_disk_is_full_is_noticed_before(scene: Scene, weir_binary: Path) -> None:
+    """In a minute: 80 % of what there is room for, which is nine tenths of the disk."""
+    disk = start_on_small_disk(scene.lab, weir_binary, mebibytes=24, bytes_per_s=300_000)
+    if disk is None:
+        assert "CI" not in os.environ or "WEIR_WITHOUT_MOUNTS" in os.environ, "this user may not mount a small disk"
+        pytest.skip("this user may not mount a small disk, not even with `unshare`")
+    prometheus = Prometheus(scene.lab, disk.metrics_address, "small-disk", rules=scene.rules)
+    prometheus.process.wait_for(lambda: "WeirDiskFullSoon" in fired(prometheus), "has WeirDiskFullSoon", 60)
+    assert "WeirDiskNearlyFull" not in fired(prometheus), "not yet"
+    assert_texts_are_whole(prometheus)
+    prometheus.process.wait_for(lambda: fired(prometheus) >= OF_DISKS, f"has {OF_DISKS}", 120)
+    assert_texts_are_whole(prometheus)
+    dropped = disk.metrics().sum("weir_pipeline_dropped_items_total")
+    assert dropped == 0, "both are told before anything is lost"
 
 
 def fired(prometheus: Prometheus) -> set[str]:

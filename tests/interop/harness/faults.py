@@ -4,6 +4,8 @@ import base64
 import gzip
 import json
 import os
+import shlex
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -73,11 +75,7 @@ class Fleet:
         return sink.grpc
 
     def _script(self, name: str, *lines: str, under: str = "") -> Path:
-        """The program, started in some way, and by another program."""
-        path = self.lab.directory / name
-        path.write_text("\n".join(["#!/bin/sh", *lines, f'exec {under} {self.binary} "$@"', ""]))
-        path.chmod(0o755)
-        return path
+        return _script(self.lab, self.binary, name, *lines, under=under)
 
     def _pods(self, rate: int, rotate_size: str = "1GB") -> Path:
         pods = self.lab.directory / f"pods-{len(self.lab.processes)}"
@@ -257,6 +255,34 @@ class Fleet:
         process = self.lab.start("node", [*node, "--listen", "127.0.0.1", *ANY_PORTS])
         ready = process.wait_for(lambda: ready_line(process, "ready"), "is ready")
         self._beside[name] = ready["metrics"]
+
+
+def _script(lab: Lab, binary: Path, name: str, *lines: str, under: str = "") -> Path:
+    """The program, started in some way, and by another program."""
+    path = lab.directory / name
+    path.write_text("\n".join(["#!/bin/sh", *lines, f'exec {under} {binary} "$@"', ""]))
+    path.chmod(0o755)
+    return path
+
+
+def start_on_small_disk(lab: Lab, binary: Path, mebibytes: int, bytes_per_s: int) -> Weir | None:
+    """A process whose backend is away, and whose disk fills so fast. Nothing where this user may mount no disk."""
+    data = lab.directory / "small-disk"
+    data.mkdir()
+    mounted = f'mount -t tmpfs -o size={mebibytes}m weir {data} && exec "$0" "$@"'
+    privileges = (["--mount"], ["--mount", "--user", "--map-root-user"])
+    ways = [["unshare", *privilege, "sh", "-c", mounted] for privilege in privileges]
+    may = lambda way: subprocess.run([*way, "true"], capture_output=True, check=False).returncode == 0
+    under = next(filter(may, ways), None)
+    if under is None:
+        return None
+    on_it = _script(lab, binary, "weir-on-small-disk", under=shlex.join(under))
+    away = pipeline("logs", "small-disk", f"127.0.0.1:{free_port()}")
+    weir = Weir(lab, on_it, away, flags=("--data-dir", str(data)))
+    size = 2_000
+    rate = ("--rate", str(bytes_per_s // size), "--size", str(size))
+    lab.start("load", [binary, "load", "logs", "--endpoint", weir.grpc, *rate, "--batch", "50", "-c", "2"])
+    return weir
 
 
 def start_operator(lab: Lab, binary: Path, kubeconfig: Path) -> str:
