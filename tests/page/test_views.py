@@ -300,6 +300,48 @@ def test_memory_says_what_its_parts_are_and_who_holds_what(page: Page, busy: Sce
     page.picture(pictures / "memory.png")
 
 
+DISK = "#memory > :last-child"
+
+
+@pytest.mark.parametrize(("limit", "words"), [("1Mi", "enough for the 2.0 MiB"), ("512Ti", "less than the 1024 TiB")])
+def test_memory_says_what_the_disk_has_room_for(page: Page, lab: Lab, binary: Path, limit: str, words: str) -> None:
+    sink = Sick(lab, binary)
+    documents = [shop(f"http://{sink.grpc}"), pipeline("logs", "shop", f"http://{sink.grpc}")]
+    for document in documents:
+        document["metadata"]["annotations"] = {"weir.dev/backlog-max-bytes": limit}
+    scene = Scene(lab, binary, sink=sink, documents=documents)
+    page.open(scene.weir.admin, "memory")
+    page.wait_text(DISK, f"{words} that pipelines may still keep")
+    bar = page.one(f"{DISK} [role=img]")
+    size = r"[\d.]+ ([KMGT]i)?B"
+    assert re.fullmatch(f"Room on the disk: the journal takes {size}, {size} are left", bar.accessible_name)
+    assert not page.all(f"{DISK} .warn, {DISK} .bad"), "hardly anything of the room is taken"
+    scene.weir.stop()
+
+
+# What the page makes of a disk on which a journal of 800 B has so much room left: the colour, and whether there is a bar.
+ROOM = """
+    const done = arguments[0];
+    Promise.all([import("/state.js"), import("/figures.js")]).then(([{ state }, { memory }]) => {
+      const kept = state.now.journal;
+      const disk = document.querySelector("#memory").lastChild;
+      const shown = [201, 200, 0, null].map((disk_free_bytes) => {
+        state.now.journal = { ...kept, disk_bytes: 800, disk_free_bytes };
+        memory.show();
+        return [disk.querySelector("dd span")?.className ?? "", disk.querySelectorAll(".held").length];
+      });
+      state.now.journal = kept;
+      done(shown);
+    });
+"""
+
+
+def test_a_disk_that_is_nearly_full_has_a_colour(page: Page, idle: Scene) -> None:
+    page.open(idle.weir.admin, "memory")
+    page.wait_text(DISK, "room left")
+    assert page.driver.execute_async_script(ROOM) == [["", 1], ["warn", 1], ["bad", 1], ["", 0]]
+
+
 def test_two_configurations_are_compared(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
     scene = Scene(lab, binary)
     to = f"http://{scene.sink.grpc}"

@@ -179,20 +179,55 @@ export const memory = {
     pipelinesTable.set(state.now.pipelines);
     settle(
       disk,
-      journal
-        ? facts(
-            ["journal", `${bytes(journal.disk_bytes)} in ${journal.segments} files`],
-            ["damaged items", journal.damaged_items ? amount(journal.damaged_items) : ""],
-            ["state", journal.failed ? "the disk takes nothing: clients are asked to come again" : "well"],
-          )
-        : element(
-            "p",
-            { class: "warn" },
-            "There is no data directory: what no backend has taken is lost when this process ends.",
-          ),
+      ...(journal
+        ? diskOf(state.now)
+        : [
+            element(
+              "p",
+              { class: "warn" },
+              "There is no data directory: what no backend has taken is lost when this process ends.",
+            ),
+          ]),
     );
   },
 };
+
+// What the journal takes of its disk, and what there is room for. It does not matter that a disk is nearly full which
+// has room for all that pipelines may still keep.
+function diskOf({ journal, pipelines }) {
+  const { disk_bytes: used, disk_free_bytes: free } = journal;
+  const left = pipelines.reduce((all, { backlog: of }) => all + (of ? Math.max(0, of.limit_bytes - of.bytes) : 0), 0);
+  const isScarce = free != null && free < left;
+  const isNearlyFull = isScarce && 4 * free <= used;
+  const more = isScarce
+    ? `less than the ${bytes(left)} that pipelines may still keep: when it is full, the oldest data makes room, or ` +
+      "clients are asked to come again"
+    : `enough for the ${bytes(left)} that pipelines may still keep`;
+  return [
+    facts(
+      ["journal", `${bytes(used)} in ${journal.segments} files`],
+      [
+        "room left",
+        free == null
+          ? "not known: the disk does not say"
+          : element("span", { class: isNearlyFull && (free ? "warn" : "bad") }, `${bytes(free)}, ${more}`),
+      ],
+      ["damaged items", journal.damaged_items ? amount(journal.damaged_items) : ""],
+      ["state", journal.failed ? "the disk takes nothing: clients are asked to come again" : "well"],
+    ),
+    free != null && free + used > 0
+      ? element(
+          "div",
+          {
+            class: "held",
+            role: "img",
+            "aria-label": `Room on the disk: the journal takes ${bytes(used)}, ${bytes(free)} are left`,
+          },
+          held({ holder: "journal", used_bytes: used, bytes: used + free }, used + free),
+        )
+      : null,
+  ];
+}
 
 // What the largest request is the least of.
 const LIMITS = {

@@ -372,14 +372,17 @@ fn heading(page: &Value) -> String {
     let memory = &page["memory"];
     let used = memory["parts"].as_array().into_iter().flatten().map(|part| number(&part["used_bytes"])).sum();
     let uptime = page["uptime_seconds"].as_f64().map_or(0, whole_seconds);
+    let journal = &page["journal"];
+    // Processes of older versions do not say it, and some disks do not.
+    let room = journal["disk_free_bytes"].as_u64().map_or_else(String::new, |of| format!(" (room for {})", bytes(of)));
     format!(
-        "weir {}, up {}, {}: {} of {} memory in use, {} on the disk, {} clients",
+        "weir {}, up {}, {}: {} of {} memory in use, {} on the disk{room}, {} clients",
         words(&page["version"]),
         time(uptime),
         words(&page["health"]),
         bytes(used),
         bytes(number(&memory["total_bytes"])),
-        bytes(number(&page["journal"]["disk_bytes"])),
+        bytes(number(&journal["disk_bytes"])),
         number(&page["connections"]),
     )
 }

@@ -65,6 +65,7 @@ impl<'a> Whole<'a> {
         } = snapshot;
         let journal = journal.as_ref().map(|of| Journal {
             disk_bytes: of.disk_bytes,
+            disk_free_bytes: of.disk_free_bytes,
             segments: of.segments,
             failed: of.failed,
             damaged_items: of.damaged_items,
@@ -482,6 +483,7 @@ fn holders<S: Serializer>(all: &&[HolderFigures], to: S) -> Result<S::Ok, S::Err
 #[derive(Serialize)]
 struct Journal {
     disk_bytes: u64,
+    disk_free_bytes: Option<u64>,
     segments: u64,
     failed: bool,
     damaged_items: u64,

@@ -1,4 +1,5 @@
-//! `weir top --memory`: whether a request would be taken now, who holds which part, and what each pipeline holds.
+//! `weir top --memory`: whether a request would be taken now, who holds which part, and what each pipeline holds. As JSON
+//! the journal is there, too, which is in the heading of each view otherwise.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -22,7 +23,9 @@ pub(super) fn json(page: &Value) -> Value {
             "backlog_bytes": of["backlog"]["bytes"], "backlog_limit_bytes": of["backlog"]["limit_bytes"],
             "pending": of["books"]["pending"]})
     };
-    let admission = json!({"total_bytes": page["memory"]["total_bytes"], "admission": page["memory"]["admission"]});
+    let memory = &page["memory"];
+    let admission = json!({"total_bytes": memory["total_bytes"], "admission": memory["admission"],
+        "journal": page["journal"]});
     let holder = |of: &Value| json!({"payload_holder": of["holder"], "used_bytes": of["used_bytes"]});
     let (parts, holders) = (parts(page).map(part), holders(page).map(holder));
     let pipelines = most_first(page).into_iter().map(pipeline);
@@ -157,6 +160,20 @@ and 1 more
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let with_disk = json!({"pending_bytes": 10, "backlog": {"bytes": 4}});
         assert_eq!((in_memory(&with_disk), json(&page(1, 3)).as_array().unwrap().len()), (6, 7));
+    }
+
+    #[test]
+    fn the_room_of_the_disk_is_in_the_heading() {
+        let mut page = page(0, 0);
+        page["journal"] = json!({"disk_bytes": 2048, "disk_free_bytes": 3072});
+        let expected =
+            "weir 1, up 3s, ready: 0 B of 4.0 KiB memory in use, 2.0 KiB on the disk (room for 3.0 KiB), 1 clients";
+        assert_eq!(heading(&page), expected);
+        assert_eq!(json(&page)[0]["journal"]["disk_free_bytes"], 3072);
+        page["journal"]["disk_free_bytes"] = json!(0);
+        assert!(heading(&page).contains("(room for 0 B)"), "a full disk is no unknown one");
+        page["journal"]["disk_free_bytes"] = Value::Null;
+        assert!(heading(&page).ends_with("2.0 KiB on the disk, 1 clients"));
     }
 
     #[test]

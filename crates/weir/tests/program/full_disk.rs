@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use weir_testkit::clients::{SPANS, ids, is_polite, request, send, send_all, send_singly};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::eventually;
@@ -14,6 +15,7 @@ use weir_testkit::http::{self, PROTOBUF};
 use weir_testkit::metrics::{Scrape, whole};
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 
+use crate::destinations::top;
 use crate::disk::{Disk, HASTY};
 use crate::process::{Weir, manifest};
 
@@ -192,6 +194,14 @@ async fn a_backlog_larger_than_the_disk_loses_its_oldest() {
     let books = scrape.books("sick");
     assert!(dropped > 0 && books.pending > 0 && books.dropped == dropped, "{books:?}");
     assert_eq!((books.accepted, scrape.books("healthy").dropped), (requests * SPANS, 0));
+    // Nine tenths of the disk are for the journal, and a last file may take a little more.
+    eventually("it is shown that hardly any room is left", async || {
+        let (_, rows) = top(&weir, &["--memory", "--format", "json"]).await;
+        let rows: Value = serde_json::from_str(&rows).unwrap();
+        let [used, free] = ["disk_bytes", "disk_free_bytes"].map(|of| rows[0]["journal"][of].as_u64().unwrap());
+        free <= used / 4 && ((85 << 20)..=(95 << 20)).contains(&(used + free))
+    })
+    .await;
 
     sick.set_faults(faults("{}"));
     Scrape::settled(weir.metrics, "sick").await;
