@@ -72,7 +72,7 @@ use turns::Turns;
 
 pub use reading::Counts;
 pub use shared::Totals;
-pub use status::{Activity, Board, ContainerStatus, CurrentFile, Losses, Stuck, inspect};
+pub use status::{Activity, Board, ContainerStatus, CurrentFile, FurthestBehind, Losses, Stuck, inspect};
 
 /// What to read, and with what.
 #[derive(Debug, Clone)]

@@ -6,6 +6,7 @@
 mod attributes;
 mod configurations;
 mod json;
+mod logs;
 mod losses;
 mod now;
 mod past;
@@ -28,6 +29,7 @@ use weir_sources::scrape::TargetBoard;
 use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
 use attributes::AttributesPage;
 pub(crate) use configurations::{Configurations, Provenance};
+pub(crate) use logs::LogsPage;
 use now::Now;
 pub(crate) use past::Past;
 use recent::RecentPage;

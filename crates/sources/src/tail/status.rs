@@ -1,16 +1,16 @@
 //! How containers are read, as plain data: what the page, the metrics and `weir logs status` show. It comes from the
 //! running tailer ([`Board`]), or else from the checkpoints and the files ([`inspect`]).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 use weir_engine::Text;
-use weir_engine::admin::{Asked, Page, Shown};
 
 use super::StartError;
 use super::chain::Chain;
@@ -171,30 +171,68 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes room for the list of containers, which is there until a page is written. False when there is none.
+    pub fn reserve(&self, page: &mut Text) -> bool {
+        page.reserve(self.containers().len() * size_of::<Ranked>())
+    }
+
     /// How each container is read, in the order of their names.
     pub fn containers_now(&self) -> impl Iterator<Item = ContainerStatus> + use<> {
         let mut containers: Vec<Arc<Container>> = self.containers().values().cloned().collect();
         containers.sort_by(|one, other| one.name.cmp(&other.name));
-        containers.into_iter().map(|container| {
-            let (lag, activity) = container.progress().report();
-            lag.into_status(&container.name, true, Some(activity))
-        })
+        containers.into_iter().map(|container| status_now(&container))
+    }
+
+    /// The first so many containers: those with most unread output, and then in the order of their names. Nothing but
+    /// sums is made of the others.
+    pub fn furthest_behind(&self, first: usize) -> FurthestBehind {
+        let mut containers: Vec<Ranked> =
+            self.containers().values().map(|container| (Reverse(0), Arc::clone(container))).collect();
+        let mut total = Sums { containers: containers.len(), ..Sums::default() };
+        for (behind, container) in &mut containers {
+            let progress = container.progress();
+            *behind = Reverse(progress.lag.bytes_behind);
+            total.files += progress.lag.files;
+            total.bytes_behind += progress.lag.bytes_behind;
+            total.stuck += u64::from(progress.known_stuck().is_some());
+        }
+        containers.sort_unstable_by(|(behind, one), (other_behind, other)| {
+            behind.cmp(other_behind).then_with(|| one.name.cmp(&other.name))
+        });
+        containers.truncate(first);
+        containers.shrink_to_fit();
+        FurthestBehind { total, containers }
     }
 }
 
-/// How each container is read, as a JSON array.
-impl Page for Board {
-    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        // The list of containers, until the page is written.
-        let count = self.containers().len();
-        if !body.reserve(count * size_of::<Arc<Container>>()) {
-            return None;
-        }
-        let mut json = serde_json::Serializer::pretty(&mut *body);
-        json.collect_seq(self.containers_now()).ok()?;
-        body.write_all(b"\n").ok()?;
-        Some(Shown::JSON)
-    }
+/// A container with its unread bytes, by which it has its place.
+type Ranked = (Reverse<u64>, Arc<Container>);
+
+/// Containers that are furthest behind. How each is read is found out as it is written.
+#[derive(Debug, Serialize)]
+pub struct FurthestBehind {
+    /// Of all containers.
+    total: Sums,
+    #[serde(serialize_with = "statuses")]
+    containers: Vec<Ranked>,
+}
+
+/// How many containers there are, and what comes together of them.
+#[derive(Debug, Default, Serialize)]
+struct Sums {
+    containers: usize,
+    files: u64,
+    bytes_behind: u64,
+    stuck: u64,
+}
+
+fn statuses<S: Serializer>(containers: &[Ranked], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(containers.iter().map(|(_, container)| status_now(container)))
+}
+
+fn status_now(container: &Container) -> ContainerStatus {
+    let (lag, activity) = container.progress().report();
+    lag.into_status(&container.name, true, Some(activity))
 }
 
 /// The unread output of the containers below `directory`, by the checkpoints in `state`. It only reads, takes no lock,

@@ -6,7 +6,7 @@ use weir_sources::scrape::TargetBoard;
 use weir_sources::tail::Board;
 
 use crate::health::{ChangesOfPipelines, HealthOfPipelines, Verdicts};
-use crate::page::{self, Configurations, Past};
+use crate::page::{self, Configurations, LogsPage, Past};
 
 /// Each is written by whoever knows it, and read by pages.
 pub(super) struct Boards {
@@ -41,7 +41,7 @@ impl Boards {
         settings.health_pages.push(Route::new("/health/pipelines", HealthOfPipelines::of(verdicts)));
         settings.health_pages.push(Route::new("/health/changes", ChangesOfPipelines::of(verdicts)));
         let routes = &mut settings.admin.routes;
-        routes.push(Route::new("/logs", containers.clone()));
+        routes.push(Route::new("/logs", LogsPage(containers.clone())));
         routes.push(Route::new("/targets", targets.clone()));
         routes.extend(page::private_routes(&settings.onlookers, configurations, targets));
         // The last of these stands for every path.

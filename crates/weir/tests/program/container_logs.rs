@@ -315,6 +315,58 @@ async fn it_is_to_be_seen_how_containers_are_read() {
     assert!(!wrong.status.success() && text.contains("cannot read the directory of container logs"), "{text}");
 }
 
+/// Whoever shows a beginning of many containers need not ask for all: the answer has sums of those that are not in it.
+#[tokio::test]
+async fn the_containers_that_are_furthest_behind_can_be_asked_for_alone() {
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    // Without an end it is seen, and not read.
+    let half = |name: &str| {
+        let text = format!("2026-11-23T12:00:00.123456789Z stdout F {name}");
+        fs::write(container(pods.path(), name).join("0.log"), &text).unwrap();
+        text.len()
+    };
+    let bytes: usize = ["cart", "till", "warehouse"].map(half).into_iter().sum();
+    let arguments = ["--data-dir", dir.arg(), "--pod-logs", pods.path().to_str().unwrap()];
+    let weir = Weir::start(&pipeline(sink.grpc), &arguments).await;
+    let admin = admin(&weir);
+    let ask = async |path: &str| -> Value { serde_json::from_slice(&http::get(admin, path).await.body).unwrap() };
+    let total = json!({"containers": 3, "files": 3, "bytes_behind": bytes, "stuck": 0});
+    eventually("all are seen", async || ask("/logs?first=0").await == json!({"total": total, "containers": []})).await;
+    let pods_of = |rows: &Value| {
+        rows.as_array().unwrap().iter().map(|row| row["pod"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    for (first, expected) in [
+        ("1", "warehouse"),
+        ("2", "warehouse cart"),
+        ("3", "warehouse cart till"),
+        ("18446744073709551615", "warehouse cart till"),
+    ] {
+        let page = ask(&format!("/logs?first={first}")).await;
+        assert_eq!((&page["total"], &*pods_of(&page["containers"])), (&total, expected), "{page}");
+    }
+    assert_eq!(pods_of(&ask("/logs").await), "cart till warehouse", "without a query it is as it was");
+    let without_age = |row: &Value| {
+        let mut row = row.clone();
+        row.as_object_mut().unwrap().remove("seconds_behind").unwrap();
+        row
+    };
+    eventually("each is told in the same way", async || {
+        let (all, page) = (ask("/logs").await, ask("/logs?first=1").await);
+        without_age(&page["containers"][0]) == without_age(&all[2])
+    })
+    .await;
+    for (query, words) in [
+        ("first=-1", r#"first must be a whole number, not "-1""#),
+        ("first=", r#"first must be a whole number, not """#),
+        ("first=all", r#"first must be a whole number, not "all""#),
+        ("last=2", r#"there is no parameter "last": this path takes first"#),
+    ] {
+        let answer = http::get(admin, &format!("/logs?{query}")).await;
+        let error: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!((answer.status, &error["error"]), (400, &words.into()), "{query}");
+    }
+}
+
 /// What was not read as it was written is in the log with whose it was and how much, at the end at the latest.
 #[tokio::test]
 async fn the_log_says_what_is_not_read_as_it_was_written() {

@@ -91,6 +91,11 @@ impl Progress {
         (waits >= patience).then(|| Stuck { seconds: waits.as_secs(), waits_for: self.wait.words() })
     }
 
+    /// Why it is stuck, while the log says that it is.
+    pub(in crate::tail) fn known_stuck(&self) -> Option<Stuck> {
+        if self.is_reported_stuck { self.stuck(Duration::ZERO) } else { None }
+    }
+
     pub(in crate::tail) fn report(&self) -> (Lag, Activity) {
         let current = |(name, id): (LogName, FileId)| CurrentFile { name: name.to_string(), inode: id.inode };
         let activity = Activity {
@@ -100,7 +105,7 @@ impl Progress {
             rotations: self.rotations,
             read: self.counts,
             lost_bytes: self.lost,
-            stuck: self.stuck(Duration::ZERO).filter(|_| self.is_reported_stuck),
+            stuck: self.known_stuck(),
         };
         (self.lag, activity)
     }
