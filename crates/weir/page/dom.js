@@ -47,6 +47,9 @@ function adopt(there, child) {
   settle(there, ...child.childNodes);
 }
 
+// Settles when what is there now has been painted.
+export const painted = () => new Promise((done) => { requestAnimationFrame(() => setTimeout(done)); });
+
 export const amount = (n) => Math.round(n).toLocaleString("en-US");
 
 export const counted = (n, one, many = `${one}s`) => `${amount(n)} ${n === 1 ? one : many}`;

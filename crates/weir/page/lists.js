@@ -3,12 +3,16 @@
 import { ask } from "./ask.js";
 import { $, amount, button, bytes, counted, duration, element, settle } from "./dom.js";
 import { secondsSince, sum } from "./state.js";
-import { Table } from "./table.js";
+import { ROWS, Table } from "./table.js";
 import { targetPage } from "./target.js";
 
-// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `below` is another
-// table beneath, with the same and a head; `card` makes what is opened from a row, and closes it.
-function list({ name, title, path, every, rows, words, table: options, below, card }) {
+const ALL = Number.MAX_SAFE_INTEGER;
+
+// A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `most(answer)`, of a
+// list that may be long, is how many rows there are: it asks for as many as the table shows, in the order in which it
+// is sorted at first, and for all when these are painted. `below` is another table beneath, with the same and a head;
+// `card` makes what is opened from a row, and closes it.
+function list({ name, title, path, every, rows, words, most, table: options, below, card }) {
   let answer = null;
   let table;
   let other;
@@ -27,13 +31,14 @@ function list({ name, title, path, every, rows, words, table: options, below, ca
     },
     escape: card?.close,
     async look() {
-      answer = await ask(path);
+      answer = await ask(most ? `${path}?first=${answer ? ALL : ROWS}` : path);
+      this.isPart = !!most && rows(answer).length < most(answer);
     },
     show() {
       if (!answer) return;
       const all = rows(answer);
       settle($(name).firstChild, words(answer, all));
-      table.set(all);
+      table.set(all, most?.(answer));
       other?.set(below.rows(answer));
     },
   };
@@ -150,14 +155,11 @@ export const logs = list({
   title: "Log files",
   path: "logs",
   every: 3000,
-  rows: (answer) => answer,
-  words: (answer) => {
-    const behind = answer.reduce((all, row) => all + row.bytes_behind, 0);
-    const files = answer.reduce((all, row) => all + row.files, 0);
-    const stuck = answer.filter((row) => row.stuck).length;
-    return `${counted(answer.length, "container")} with ${counted(files, "file")}; ${bytes(behind)} are not safe yet` +
-      `${stuck ? `; ${counted(stuck, "container is", "containers are")} stuck` : ""}.`;
-  },
+  rows: (answer) => answer.containers,
+  most: (answer) => answer.total.containers,
+  words: ({ total: { containers, files, bytes_behind: behind, stuck } }) =>
+    `${counted(containers, "container")} with ${counted(files, "file")}; ${bytes(behind)} are not safe yet` +
+    `${stuck ? `; ${counted(stuck, "container is", "containers are")} stuck` : ""}.`,
   table: {
     caption: "Containers whose logs are read",
     key: (row) => `${row.namespace}/${row.pod}/${row.uid}/${row.container}`,

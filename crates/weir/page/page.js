@@ -1,7 +1,7 @@
 // The page of a process: its views, and one question a second while somebody looks.
 
 import { ask, askIfThere } from "./ask.js";
-import { $, amount, counted, duration, element } from "./dom.js";
+import { $, amount, counted, duration, element, painted } from "./dom.js";
 import { attributes } from "./attributes.js";
 import { configuration } from "./configuration.js";
 import { destinations } from "./destinations.js";
@@ -51,7 +51,17 @@ function show() {
   $("elsewhere").hidden = !isElsewhere;
   if (!state.now) return;
   showSummary();
-  if (!isElsewhere) chosen.show();
+  if (isElsewhere) return;
+  chosen.show();
+  if (chosen.isPart) askForAll(chosen);
+}
+
+// The first rows of a long list are on the screen before the others are asked for.
+async function askForAll(chosen) {
+  chosen.isPart = false;
+  await painted();
+  await lookOf(chosen);
+  show();
 }
 
 function showSummary() {

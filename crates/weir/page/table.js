@@ -2,7 +2,7 @@
 
 import { amount, counted, element, settle } from "./dom.js";
 
-const ROWS = 100;
+export const ROWS = 100;
 // Fewer need no filter, where other tables are beside them.
 const FEW = 6;
 const NEAR_THE_END_PX = 400;
@@ -35,6 +35,7 @@ export class Table {
       opens,
       none,
       rows: [],
+      most: 0,
       shown: ROWS,
       sort,
       down: true,
@@ -118,8 +119,9 @@ export class Table {
     }
   }
 
-  set(rows) {
-    this.rows = rows;
+  // `most`: how many rows there are, of which the others come later.
+  set(rows, most = rows.length) {
+    [this.rows, this.most] = [rows, most];
     this.show();
   }
 
@@ -169,8 +171,10 @@ export class Table {
     this.more.parentNode.hidden = all.length <= this.shown;
     const shown = Math.min(this.shown, all.length);
     this.find.parentNode.hidden = this.isBeside && this.rows.length <= FEW && !this.find.value;
+    const isPart = this.rows.length < this.most;
     const words = `${all.length === this.rows.length ? "" : `${amount(all.length)} of `}` +
-      `${counted(this.rows.length, "row")}${shown < all.length ? `, ${amount(shown)} shown` : ""}`;
+      `${isPart ? `the first ${amount(this.rows.length)} of ` : ""}${counted(this.most, "row")}` +
+      `${shown < all.length ? `, ${amount(shown)} shown` : ""}`;
     if (this.count.textContent !== words) this.count.textContent = words;
   }
 
