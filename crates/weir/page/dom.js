@@ -50,7 +50,8 @@ function adopt(there, child) {
 // Settles when what is there now has been painted.
 export const painted = () => new Promise((done) => { requestAnimationFrame(() => setTimeout(done)); });
 
-export const amount = (n) => Math.round(n).toLocaleString("en-US");
+// Without what the browser has for it, which takes longer when it is first used than a table does to be made.
+export const amount = (n) => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 
 export const counted = (n, one, many = `${one}s`) => `${amount(n)} ${n === 1 ? one : many}`;
 

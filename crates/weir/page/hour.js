@@ -152,9 +152,11 @@ function ticks(peak, least) {
   return Array.from({ length: count + 1 }, (_, index) => Number((index * step).toPrecision(6)));
 }
 
-const COMPACT = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 4 });
+// It takes long to be made: no view waits for it that has no plot.
+let compact = null;
 
 function scale(values, y, x, anchor, unit) {
+  compact ||= new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 4 });
   const text = (at, words) => drawn("text", { x, y: at, "text-anchor": anchor }, words);
   const grid = (value) =>
     anchor === "end"
@@ -162,7 +164,7 @@ function scale(values, y, x, anchor, unit) {
       : [];
   return [
     text(TOP - 12, unit),
-    ...values.flatMap((value) => [...grid(value), text((y(value) + 4).toFixed(1), COMPACT.format(value))]),
+    ...values.flatMap((value) => [...grid(value), text((y(value) + 4).toFixed(1), compact.format(value))]),
   ];
 }
 

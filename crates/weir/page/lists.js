@@ -3,14 +3,16 @@
 import { ask } from "./ask.js";
 import { $, amount, button, bytes, counted, duration, element, settle } from "./dom.js";
 import { secondsSince, sum } from "./state.js";
-import { ROWS, Table } from "./table.js";
+import { Table } from "./table.js";
 import { targetPage } from "./target.js";
 
+// More rows than a screen has.
+const FIRST = 40;
 const ALL = Number.MAX_SAFE_INTEGER;
 
 // A view of one table. `rows(answer)` are its rows, `words(answer, rows)` what stands above them. `most(answer)`, of a
-// list that may be long, is how many rows there are: it asks for as many as the table shows, in the order in which it
-// is sorted at first, and for all when these are painted. `below` is another table beneath, with the same and a head;
+// list that may be long, is how many rows there are: it asks for the first of them, in the order in which the table is
+// sorted at first, and for all when these are painted. `below` is another table beneath, with the same and a head;
 // `card` makes what is opened from a row, and closes it.
 function list({ name, title, path, every, rows, words, most, table: options, below, card }) {
   let answer = null;
@@ -31,7 +33,7 @@ function list({ name, title, path, every, rows, words, most, table: options, bel
     },
     escape: card?.close,
     async look() {
-      answer = await ask(most ? `${path}?first=${answer ? ALL : ROWS}` : path);
+      answer = await ask(most ? `${path}?first=${answer ? ALL : FIRST}` : path);
       this.isPart = !!most && rows(answer).length < most(answer);
     },
     show() {

@@ -29,7 +29,7 @@ export const lost = (books) => sum(books.dropped) + sum(books.rejected);
 export const reasons = (by) =>
   Object.entries(by)
     .filter(([, n]) => n > 0)
-    .map(([why, n]) => `${why} ${n.toLocaleString("en-US")}`)
+    .map(([why, n]) => `${why} ${amount(n)}`)
     .join(", ");
 // Seconds from the last answer to a time of another one, and those that have passed since then: by the clock of the
 // process.

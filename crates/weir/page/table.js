@@ -2,7 +2,7 @@
 
 import { amount, counted, element, settle } from "./dom.js";
 
-export const ROWS = 100;
+const ROWS = 100;
 // Fewer need no filter, where other tables are beside them.
 const FEW = 6;
 const NEAR_THE_END_PX = 400;
