@@ -14,8 +14,9 @@ often, so that what it costs stands out of the noise; so do all of its views at 
 each, the CPU time of the process per second and per million spans: medians, and the difference to nobody.
 
 With --log-files the process reads so many log files of containers, ten of which grow by ten lines a second, and windows
-are added in which the view of log files is open. Then come the bytes of its answer, and how long that takes. With --paint
-a fresh browser opens that view, each time anew: when it first paints anything, and when rows of log files are painted.
+are added in which the view of log files is open. Then come the bytes of its answers (the first rows, and all), of /logs as
+people ask for it, and how long each takes. With --paint a fresh browser opens that view, each time anew: when it first
+paints anything, and when rows of log files are painted.
 """
 
 import argparse
@@ -101,7 +102,8 @@ def nobody(_, end):
 
 # What is asked beside that, every so many looks: by the view Pipelines, by that of log files, and by all others.
 PIPELINES = {"/health/changes": 5, "/api/configuration": 5}
-LOG_FILES = {"/logs": 3}
+FIRST_LOG_FILES, ALL_LOG_FILES = "/logs?first=40", f"/logs?first={2**53 - 1}"
+LOG_FILES = {ALL_LOG_FILES: 3}
 OTHERS = LOG_FILES | {"/api/talkers": 2, "/targets": 3, "/rejected": 5, "/dropped": 5, "/api/attributes?pipeline=traces/p0": 5}
 
 
@@ -209,8 +211,9 @@ def show_figures(figures, args):
 
 
 def show_log_files(weir, args):
-    size, took, most = answer(weir, "/logs")
-    print(f"/logs: {size:,.0f} bytes in {took:.1f} ms, {most:.1f} ms at most, of 20 answers", flush=True)
+    for path in (FIRST_LOG_FILES, ALL_LOG_FILES, "/logs"):
+        size, took, most = answer(weir, path)
+        print(f"{path}: {size:,.0f} bytes in {took:.1f} ms, {most:.1f} ms at most, of 20 answers", flush=True)
     of_browser = browser() if args.paint else None
     for number in range(args.paint):
         first, rows = paint(weir, *of_browser)

@@ -1,6 +1,7 @@
 """A browser without a window, and the page in it as its reader uses it: by roles, labels and keys. Every wait has a deadline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -113,6 +114,17 @@ class Page:
     def focus(self) -> str:
         """What has the focus: its id, or the key of its row."""
         return self.driver.execute_script("const at = document.activeElement; return at.id || at.dataset.key || at.textContent")
+
+    @contextmanager
+    def unanswered(self, pattern: str) -> Iterator[None]:
+        """Meanwhile, questions to such an address get no answer; `*` stands for anything."""
+        self.driver.execute_cdp_cmd("Network.enable", {})
+        self.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [pattern]})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+            self.driver.execute_cdp_cmd("Network.disable", {})
 
     def scheme(self, name: str | None) -> None:
         """Light or dark, as a reader's system says; `None` says nothing."""

@@ -24,7 +24,8 @@ def test_fifty_pipelines_and_two_thousand_files(page: Page, lab: Lab, binary: Pa
     paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
     figures = {"first paint ms": page.wait(lambda: page.driver.execute_script(paint), "a first paint")}
     page.go("logs")
-    page.wait_text("#logs .bar", f"{FILES:,} rows")
+    page.wait_text("#logs .bar", f"{FILES:,} rows, 100 shown")
+    page.wait_text("#logs > p", f"{FILES:,} containers with {FILES:,} files")
     figures["filter ms"] = timed(page, "const at = document.querySelector('#logs input'); at.value = 'container-15'; at.dispatchEvent(new Event('input'))")
     page.wait_text("#logs .bar", f"{PODS} of {FILES:,} rows")
     figures["sort ms"] = timed(page, "document.querySelector('#logs thead button').click()")

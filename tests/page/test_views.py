@@ -499,6 +499,41 @@ def test_log_files_say_how_far_they_are_read(page: Page, lab: Lab, binary: Path,
     scene.weir.stop()
 
 
+def test_the_first_rows_of_log_files_wait_for_no_others(page: Page, lab: Lab, binary: Path, tmp_path: Path) -> None:
+    pods, sink, others, first = tmp_path / "pods", Sick(lab, binary), 60, 40
+    write_log_files(pods, 1, others)
+    # The last one by its name. Without an end it is seen, and not read: so it is the furthest behind.
+    late = pods / "shop_till_11111111-0000-4000-8000-000000000000" / "app"
+    late.mkdir(parents=True)
+    (late / "0.log").write_text("2026-01-01T00:00:00.000000000Z stdout F half of a line")
+    document = pipeline("logs", "shop", f"http://{sink.grpc}")
+    document["spec"]["input"] = {"runtime": {"enabled": True}}
+    scene = Scene(lab, binary, "--pod-logs", str(pods), sink=sink, documents=[document])
+    read = lambda: requests.get(f"http://{scene.weir.admin}/logs", timeout=10).json()
+    behind = lambda rows: [row["pod"] for row in rows if row["bytes_behind"]]
+    scene.weir.process.wait_for(lambda: len(read()) == others + 1 and behind(read()) == ["till"], "has read the others")
+    bar, head = "#logs .bar", "#logs tbody tr:first-child"
+    with page.unanswered(f"*/logs?first={2**53 - 1}"):
+        page.open(scene.weir.admin, "logs")
+        page.wait_text(bar, f"the first {first} of {others + 1} rows")
+        page.wait_text("#age", "Log files: ")
+        assert len(page.all("#logs tr[data-key]")) == first and page.text(head).startswith("till")
+        assert page.text("#logs > p").startswith(f"{others + 1} containers with {others + 1} files")
+        page.press("/")
+        page.press(f"container-{others - 1}")
+        page.wait_text(bar, f"0 of the first {first} of {others + 1} rows")
+    page.wait_text(bar, f"1 of {others + 1} rows")
+    page.press(Keys.ARROW_DOWN)
+    assert page.focus().endswith(f"/container-{others - 1}"), "what came later is found, too"
+    page.press("/")
+    page.press(Keys.BACKSPACE)
+    page.wait(lambda: len(page.all("#logs tr[data-key]")) == others + 1 and page.text(head).startswith("till"), "all, in the same order")
+    page.button("#logs thead", "Container")
+    page.button("#logs thead", "Container")
+    page.wait(lambda: cells(page, head)["Container"] == "container-9", "all are sorted")
+    scene.weir.stop()
+
+
 def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pictures: Path) -> None:
     page.open(idle.weir.admin, "losses")
     page.wait_text("#losses", "Nothing was lost")
