@@ -197,7 +197,7 @@ impl Board {
             total.stuck += u64::from(progress.known_stuck().is_some());
         }
         containers.sort_unstable_by(|(behind, one), (other_behind, other)| {
-            behind.cmp(other_behind).then_with(|| one.name.cmp(&other.name))
+            (behind, &one.name).cmp(&(other_behind, &other.name))
         });
         containers.truncate(first);
         containers.shrink_to_fit();
