@@ -3,6 +3,7 @@
 //! The lock of the index is held while bits and sums change, never while a file is read.
 
 mod evict;
+mod look;
 mod oldest;
 mod take;
 
@@ -16,6 +17,7 @@ use crate::format::{FRAME_HEAD, FileKind, FrameHead, Kind, Seal};
 use crate::fs::{File, Fs, read_full};
 use crate::index::Index;
 use crate::model::{Backlog, DamageReport, Entry, Loss, Order, Position, QueueId, Stats, Taken};
+pub use look::{Bookmark, Looked, Viewer};
 
 /// The shared handle.
 #[derive(Debug)]
@@ -70,6 +72,19 @@ impl Journal {
 
     /// What [`Journal::take`] reads beyond payloads: the heads between them.
     pub const TAKE_OVERHEAD: usize = 16 << 10;
+
+    /// Shows `viewer` what these queues are owed from a place on, the oldest first, whether it was taken or not: each
+    /// entry once. It ends after about `max_bytes` of files, or when the viewer has seen enough. Reading takes
+    /// [`Journal::LOOK_OVERHEAD`] of memory beside the payload of an entry.
+    ///
+    /// Nothing changes by it, not even what is known of damage. What is appended, completed or removed meanwhile is seen
+    /// or not.
+    pub fn look(&self, queues: &[QueueId], from: Bookmark, max_bytes: u64, viewer: &mut dyn Viewer) -> Looked {
+        look::look(self, queues, from, max_bytes, viewer)
+    }
+
+    /// What [`Journal::look`] takes beside a payload: a part of the file, twice while it grows.
+    pub const LOOK_OVERHEAD: usize = 512 << 10;
 
     /// The payload of an entry.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ReadError> {

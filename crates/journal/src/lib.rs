@@ -88,7 +88,7 @@ use std::sync::Arc;
 pub use error::{AppendError, OpenError, ReadError};
 pub use fs::{File, Fs, Space};
 pub use inspect::{Depth, Exported, Inspection, QueueReport, SegmentReport, export, inspect};
-pub use journal::Journal;
+pub use journal::{Bookmark, Journal, Looked, Viewer};
 pub use model::{
     Backlog, Damage, DamageReport, Durability, Entry, Loss, NewEntry, Order, Owed, Position, QueueId, Recovery, Stats,
     Taken,

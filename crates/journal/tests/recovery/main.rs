@@ -7,4 +7,5 @@ mod crowd;
 mod damage;
 mod fixture;
 mod format;
+mod looking;
 mod reading;
