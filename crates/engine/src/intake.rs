@@ -214,6 +214,10 @@ impl Intake {
         self.store.as_ref()
     }
 
+    pub(crate) fn taps(&self) -> &Taps {
+        &self.taps
+    }
+
     pub(crate) fn pipelines(&self) -> Vec<Arc<Pipeline>> {
         self.routes().routes.iter().map(|route| Arc::clone(&route.pipeline)).collect()
     }

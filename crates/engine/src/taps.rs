@@ -16,6 +16,7 @@ mod outside;
 mod recent;
 mod recovered;
 mod rehearsal;
+mod search;
 mod tap;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -41,6 +42,7 @@ pub use recent::RecentItems;
 pub(crate) use recent::{MAX_BYTES as MAX_RECENT_BYTES, Recent};
 pub(crate) use recovered::RecoveredItems;
 pub use rehearsal::{Deltas, Rehearsal};
+pub use search::{Findings, MOST_SEARCHED, Search, Sought, Stop};
 use tap::Tap;
 pub use tap::{has_any, needles};
 
@@ -115,7 +117,7 @@ pub struct Wish {
     pub lasts: Duration,
 }
 
-/// Why there is no tap, or no rehearsal.
+/// Why there is no tap, no rehearsal, or no search.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
     /// It was written wrongly.
@@ -127,6 +129,9 @@ pub enum TapError {
     /// Another one is under way.
     #[error("other rules are being tried; try again in a moment")]
     Busy,
+    /// Another search is under way.
+    #[error("the disk is being searched, and there is one search at a time: try again in a moment")]
+    Searching,
     /// The engine has no memory for it now.
     #[error("there is not enough memory for that now: use fewer patterns, or try again")]
     NoMemory,
@@ -176,6 +181,8 @@ struct Shelf {
     turn: Mutex<()>,
     /// Whoever compiles rules has it, for as long as they are tried.
     compiles: std::sync::Mutex<()>,
+    /// Whoever looks through the journal has it. Nobody waits for it.
+    search: Arc<Mutex<()>>,
     /// Of payloads. Set when the engine starts.
     budget: OnceLock<Budget>,
 }

@@ -46,7 +46,7 @@ use crate::process;
 use crate::receive::{Reason, ReceiverStats};
 use crate::reloads::Reloads;
 use crate::samples::Lost;
-use crate::taps::RecentItems;
+use crate::taps::{RecentItems, Search, Sought, TapError};
 pub(crate) use memory::Budgets;
 
 /// Whether a request would be taken now.
@@ -158,6 +158,15 @@ impl View {
         let routes = self.0.intake.routes();
         let route = routes.to(pipeline)?;
         Some(RecentItems { recovered: route.pipeline.account.recovered.list(), ..route.recent.lists() })
+    }
+
+    /// A search through what these pipelines are owed on the disk; `None` without a data directory.
+    ///
+    /// # Errors
+    /// A text that cannot be looked for, another search, or no memory.
+    pub fn search(&self, sought: &Sought, is_meant: &dyn Fn(&PipelineId) -> bool) -> Option<Result<Search, TapError>> {
+        let store = self.0.intake.store()?;
+        Some(self.0.intake.taps().search((&store.journal, &store.reads), sought, is_meant))
     }
 }
 

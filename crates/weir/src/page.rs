@@ -14,6 +14,7 @@ mod recent;
 mod redact;
 mod rehearsal;
 mod sample;
+mod searches;
 mod talkers;
 mod taps;
 mod target_pages;
@@ -35,6 +36,7 @@ pub(crate) use past::Past;
 use recent::RecentPage;
 use rehearsal::RehearsalPage;
 use sample::SamplePage;
+use searches::Searches;
 use talkers::TalkersPage;
 pub(crate) use taps::EdgeName;
 use taps::TapsPage;
@@ -96,7 +98,7 @@ pub(crate) fn private_routes(
         recent: recent.clone(),
         configurations: configurations.clone(),
     };
-    let pages = TargetPages::new(targets);
+    let (pages, searches) = (TargetPages::new(targets), Searches::new(configurations));
     vec![
         Route::new("/api/taps", page.clone()),
         Route::new("/api/taps/", page),
@@ -107,6 +109,8 @@ pub(crate) fn private_routes(
         Route::new("/api/talkers", TalkersPage(talkers.clone())),
         Route::new("/api/pages", pages.clone()),
         Route::new("/api/pages/", pages),
+        Route::new("/api/searches", searches.clone()),
+        Route::new("/api/searches/", searches),
         Route::new("/api/configuration", configurations.clone()),
         Route::new("/api/configuration/", configurations.clone()),
     ]

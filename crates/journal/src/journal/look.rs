@@ -16,7 +16,8 @@ const HEAD_BYTES: u64 = 4 << 10;
 
 /// Somebody who looks through entries.
 pub trait Viewer {
-    /// Whether to go on. Asked before each step, which is an entry at most, or a place without any.
+    /// Whether to go on. Asked before each step behind the first entry that is owed; a step is an entry at most, or a
+    /// place without any.
     fn goes_on(&mut self) -> bool;
     /// Whether the payload of an entry is paid for, beside [`Journal::LOOK_OVERHEAD`]. It is not read otherwise.
     fn pays(&mut self, entry: &Entry) -> bool;
@@ -136,9 +137,9 @@ impl Look<'_> {
 
     fn follow(&mut self, walk: &mut Walk<'_>, file: &dyn File, part: &Part) -> Option<Bookmark> {
         loop {
-            // The way to the first entry may lead over others.
-            let next = walk.place().index.max(part.first);
-            if !self.viewer.goes_on() || self.looked.bytes >= self.max_bytes {
+            // The way to the first entry may lead over others, which are not what somebody wants to see.
+            let (index, next) = (walk.place().index, walk.place().index.max(part.first));
+            if index >= part.first && (self.looked.bytes >= self.max_bytes || !self.viewer.goes_on()) {
                 return Some(Bookmark { segment: part.segment, index: next });
             }
             match walk.step()? {

@@ -37,7 +37,9 @@ impl From<TapError> for Refusal {
     fn from(error: TapError) -> Self {
         let status = match &error {
             TapError::Wrong(_) => StatusCode::BAD_REQUEST,
-            TapError::TooMany | TapError::Busy | TapError::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+            TapError::TooMany | TapError::Busy | TapError::Searching | TapError::NoMemory => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         };
         Self::new(status, error.to_string())
     }

@@ -12,7 +12,7 @@ use weir_engine::Text;
 use weir_engine::admin::{AUDIT, Asked, Page, Readers, Shown};
 use weir_engine::taps::{Caught, Edge, Reading, RulePlace, TapFigures, Taps, Way, WayAndTime, Wish};
 use weir_legible::rfc3339_millis;
-use weir_plan::{Pipeline, Signal};
+use weir_plan::{Pipeline, PipelineId, Signal};
 
 use super::configurations::Texts;
 use super::json::{Refusal, document, parameters, show, whole};
@@ -247,21 +247,30 @@ impl Opened {
             let error = format!("this edge is of no pipeline: write traces/*, metrics/*, logs/* or *, not {name:?}");
             return Err(Refusal::wrong(error));
         }
-        let all_of = name.strip_suffix(ANY).and_then(|name| name.strip_suffix('/'));
-        let is_named = |pipeline: &Pipeline| {
-            name == ANY || all_of == Some(pipeline.id.signal.name()) || pipeline.id.to_string() == name
-        };
+        let is_named = |pipeline: &Pipeline| is_meant(name, &pipeline.id);
         let pipelines = configurations.pipelines().into_iter().filter(is_named).collect::<Vec<_>>();
-        if pipelines.is_empty() {
-            let signal = Signal::ALL.into_iter().find(|signal| all_of == Some(signal.name()));
-            return Err(Refusal::wrong(match signal {
-                Some(signal) => format!("there is no pipeline of {}", signal.name()),
-                None if name == ANY => "there is no pipeline".to_owned(),
-                None => format!("there is no pipeline {name:?}: write it as traces/NAME, traces/* or * for all"),
-            }));
-        }
-        Ok(pipelines)
+        if pipelines.is_empty() { Err(nobody(name)) } else { Ok(pipelines) }
     }
+}
+
+/// Whether a pipeline is one of those that a name stands for: `traces/shop`, `traces/*` or `*`.
+pub(super) fn is_meant(name: &str, id: &PipelineId) -> bool {
+    name == ANY || all_of(name) == Some(id.signal.name()) || id.to_string() == name
+}
+
+/// A name stands for no pipeline.
+pub(super) fn nobody(name: &str) -> Refusal {
+    let signal = Signal::ALL.into_iter().find(|signal| all_of(name) == Some(signal.name()));
+    Refusal::wrong(match signal {
+        Some(signal) => format!("there is no pipeline of {}", signal.name()),
+        None if name == ANY => "there is no pipeline".to_owned(),
+        None => format!("there is no pipeline {name:?}: write it as traces/NAME, traces/* or * for all"),
+    })
+}
+
+/// The signal of which a name stands for all pipelines.
+fn all_of(name: &str) -> Option<&str> {
+    name.strip_suffix(ANY)?.strip_suffix('/')
 }
 
 fn number_of(tap: &str) -> Result<u64, Refusal> {
