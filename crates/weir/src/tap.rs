@@ -297,8 +297,8 @@ pub(crate) struct Line {
     way_at: Option<Timestamp>,
     /// By which rule, if one removed it.
     by: String,
-    /// Whether it was on the disk when the process began.
-    is_recovered: bool,
+    /// What else is known of that.
+    note: &'static str,
     what: String,
 }
 
@@ -311,9 +311,15 @@ impl Line {
         });
         let (at, pipeline, way) = (moment(&item["at"]), words(&item["pipeline"]), words(&item["way"]));
         let is_recovered = item[IS_RECOVERED] == true;
+        let note = if is_recovered { ", written before the start" } else { "" };
         let is_seen_at_once = AT_ONCE.contains(&way.as_str()) || (is_recovered && way == "stored");
         let way_at = moment(&item["way_at"]).filter(|_| !is_seen_at_once);
-        Self { at, pipeline, way, way_at, by, is_recovered, what: summary(&item["item"]) }
+        Self { at, pipeline, way, way_at, by, note, what: summary(&item["item"]) }
+    }
+
+    /// One that a search has found on the disk.
+    pub(crate) fn waiting(item: &Value) -> Self {
+        Self { way_at: None, note: ", waits on the disk since then", ..Self::of(item) }
     }
 
     /// The same item, of which more has become since.
@@ -324,11 +330,10 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, pipeline, way, way_at, by, is_recovered, what } = self;
+        let Self { at, pipeline, way, way_at, by, note, what } = self;
         let at = at.map_or_else(String::new, |at| time_of(at, Timestamp::now()));
         let since = way_at.map_or_else(String::new, |at| format!(" at {}", time_of(at, Timestamp::now())));
-        let before = if *is_recovered { ", written before the start" } else { "" };
-        f.write_str(&legible(&format!("{at} {pipeline} {way}{since}{by}{before}: {what}")))
+        f.write_str(&legible(&format!("{at} {pipeline} {way}{since}{by}{note}: {what}")))
     }
 }
 

@@ -6,6 +6,7 @@ mod differences;
 mod hour;
 mod in_use;
 mod item;
+mod on_disk;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -40,8 +41,8 @@ Examples:
 What came in is delivered, filtered by a rule, dropped, rejected by the backend, or pending: the numbers of these add up to
 what came in, and the difference is said. The way of an item can be told while it passes, so send it again; what clients push
 and no pipeline takes is found, too. Recent items, and samples of what was refused for good or given up, are looked through
-before. Of what waits on the disk since before the start, a few items are known that were read to be sent; if more is there, the
-command that writes all of it is named.
+before, and so is what waits on the disk: one search reads up to 256 MiB of it, for 15 seconds at most, and says where --from
+lets the next one go on.
 
 Of the last 50 configurations since its start, a process says when each came and by what: start, sighup, files_changed, daily,
 secret or saved; which pipelines it added, changed or removed; who changed these last, which is the newest manager of the fields
@@ -66,6 +67,9 @@ pub(crate) struct WhyArgs {
     /// Look for items with this trace id, span id or text
     #[arg(long, value_name = "TEXT")]
     item: Option<String>,
+    /// Go on with what waits on the disk from this place, where an earlier search ended
+    #[arg(long, requires = "item", value_name = "PLACE")]
+    from: Option<String>,
     /// How long to look for items
     #[arg(short, long, default_value = "30s", value_parser = parse_positive_duration, value_name = "DURATION")]
     duration: Duration,
@@ -244,14 +248,10 @@ fn story(
     for rule in pipeline["rules"].as_array().into_iter().flatten() {
         what_a_rule_did(out, rule, rules)?;
     }
-    let backend = &pipeline["backend"];
-    let said = backend["message"].as_str().filter(|message| !message.is_empty());
-    if let Some(said) = said {
-        let lasts = backend["lasts_seconds"].as_f64().map_or(0, whole_seconds);
-        let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or_default());
-        let said = format!("{code} {said}");
-        writeln!(out, "  The backend is {state} for {}: {}", time(lasts), legible(said.trim_start()))?;
+    if let Some(said) = backend_said(pipeline) {
+        writeln!(out, "  {said}")?;
     }
+    let backend = &pipeline["backend"];
     match health["message"].as_str() {
         Some(message) => writeln!(out, "  {}\n", legible(message)),
         None if backend["state"].as_str().is_none_or(|state| state == "ok") => {
@@ -265,6 +265,16 @@ fn story(
         }
         None => writeln!(out, "  That is too short, or too little, to be a trouble as yet.\n"),
     }
+}
+
+/// How the backend of a pipeline stands, in its words, if it has said anything.
+fn backend_said(pipeline: &Value) -> Option<String> {
+    let backend = &pipeline["backend"];
+    let message = backend["message"].as_str().filter(|message| !message.is_empty())?;
+    let lasts = backend["lasts_seconds"].as_f64().map_or(0, whole_seconds);
+    let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or_default());
+    let said = format!("{code} {message}");
+    Some(format!("The backend is {state} for {}: {}", time(lasts), legible(said.trim_start())))
 }
 
 /// Conditions of filters that removed something, and rules that failed.

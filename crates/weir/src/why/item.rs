@@ -1,6 +1,6 @@
-//! `weir why --item`: the way of single items, from what is kept of them and while they pass.
+//! `weir why --item`: the way of single items, from what is kept of them, on the disk too, and while they pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -13,11 +13,13 @@ use weir_engine::taps;
 use weir_loadtest::output::{is_read, printed};
 
 use super::WhyArgs;
+use super::on_disk::{self, Sought, name_of};
 use crate::admin::{Admin, moment, number};
-use crate::tables::{count, legible, time};
+use crate::tables::{legible, time};
 use crate::tap::{self, Line};
 
-/// Looks for an item in samples of what was lost, in recent items, and in what passes from now on.
+/// Looks for an item in samples of what was lost, in recent items, in what waits on the disk, and in what passes from now
+/// on.
 pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     if text.is_empty() {
         bail!("--item needs a trace id, a span id or some text: the empty text is in everything");
@@ -26,8 +28,9 @@ pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<
     let lost = find_among_lost(admin, pipeline, text)?;
     let now = admin.get("/api/now")?;
     let asked_for = asked_for(&now, pipeline);
-    let kept = find_among_recent(admin, &asked_for, text)?;
-    let something_waits = say_what_waits(&asked_for)?;
+    let (kept, known) = find_among_recent(admin, &asked_for, text)?;
+    let sought = Sought { pipeline, text, from: args.from.as_deref() };
+    let on_disk = on_disk::find(admin, &now, &sought, &known)?;
     let wish = |pipeline: &str, edge: &str| {
         let seconds = args.duration.as_secs().max(1);
         json!({"pipeline": pipeline, "edge": edge, "text": text, "items_per_second": 100, "seconds": seconds})
@@ -44,8 +47,8 @@ pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<
     };
     writeln!(io::stderr(), "{}", tap::said(&pages, found.number, advice))?;
     found.say_what_is_open()?;
-    if found.number + kept + lost == 0 {
-        let nothing = if something_waits || tap::left_out(&pages) > 0 {
+    if found.number + kept + lost + on_disk.items == 0 {
+        let nothing = if !on_disk.is_all || tap::left_out(&pages) > 0 {
             "nothing with it is in what was looked at"
         } else {
             "nothing with it passed a pipeline, or came in that no pipeline takes: its sender has not sent it, or not here, \
@@ -79,38 +82,20 @@ fn asked_for<'a>(now: &'a Value, pipeline: &str) -> Vec<&'a Value> {
     all.filter(|of| tap::is_asked_for(of, pipeline)).collect()
 }
 
-/// Looks among the few items that are kept of what has passed, or was on the disk; says how many have the text.
-fn find_among_recent(admin: &Admin, pipelines: &[&Value], text: &str) -> anyhow::Result<u64> {
-    let mut found = Found::default();
+/// Looks among the few items that are kept of what has passed, or was on the disk; says how many have the text, and which of
+/// them are on the disk.
+fn find_among_recent(admin: &Admin, pipelines: &[&Value], text: &str) -> anyhow::Result<(u64, BTreeSet<String>)> {
+    let (mut found, mut on_disk) = (Found::default(), BTreeSet::new());
     for name in pipelines.iter().filter_map(|of| of["pipeline"].as_str()) {
         let encoded = utf8_percent_encode(text, NON_ALPHANUMERIC);
         // A pipeline may have gone meanwhile.
         let Ok(recent) = admin.get(&format!("/api/recent?pipeline={name}&text={encoded}")) else { continue };
         // Some are in several lists.
-        found.show(&json!({"items": tap::recent_items(&recent).values().collect::<Vec<_>>()}))?;
+        let items = tap::recent_items(&recent);
+        on_disk.extend(items.values().filter(|item| item["way"] == "stored").map(name_of));
+        found.show(&json!({"items": items.values().collect::<Vec<_>>()}))?;
     }
-    Ok(found.number)
-}
-
-/// Says how much is on the disk, which nobody looks through, and what does. Whether anything is there.
-fn say_what_waits(pipelines: &[&Value]) -> io::Result<bool> {
-    let mut something_waits = false;
-    for of in pipelines {
-        let (name, items) = (of["pipeline"].as_str().unwrap_or("-"), number(&of["backlog"]["items"]));
-        if items == 0 {
-            continue;
-        }
-        something_waits = true;
-        // Only traces are exported as text.
-        let format = if name.starts_with("traces/") { "" } else { " --format protobuf" };
-        let words = format!(
-            "On the disk for {name}: {}, of which a few at most are looked through. `weir journal export DATA_DIR --pipeline \
-             {name}{format}` writes all of them.",
-            count(items, "item")
-        );
-        writeln!(io::stderr(), "{}", legible(&words))?;
-    }
-    Ok(something_waits)
+    Ok((found.number, on_disk))
 }
 
 /// What was found so far.
