@@ -239,6 +239,12 @@ def test_what_is_on_the_disk_since_before_the_start_is_found(page: Page, lab: La
     page.write("#find-text", wanted)
     page.press(Keys.ENTER)
     page.wait_text("#find-ways", "was written to the disk, before this process started")
+    page.wait_text("#find-ways", "waits there for its backend")
+    page.wait_text("#find-disk", "1 record")
+    assert "1 item with it" in page.text("#find-disk")
+    page.write("#find-text", secrets.token_hex(16))
+    page.press(Keys.ENTER)
+    page.wait_text("#find-disk", "0 items with it")
     page.button("#find-form", "Stop")
     scene.weir.stop()
 

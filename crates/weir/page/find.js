@@ -1,7 +1,8 @@
-// The way of one item through all pipelines, from now on; and what is kept of it from before.
+// The way of one item through all pipelines, from now on; what is kept of it from before; and where it waits on the
+// disk.
 
 import { ask, lostSamples } from "./ask.js";
-import { $, amount, counted, duration, element, moment, settle } from "./dom.js";
+import { $, amount, button, bytes, counted, duration, element, moment, settle } from "./dom.js";
 import { identity, removedBy, summary, way } from "./items.js";
 import { state } from "./state.js";
 import { Tap } from "./taps.js";
@@ -12,6 +13,17 @@ const SECONDS = 900;
 const PER_SECOND = 100;
 const MOST_SHOWN = 200;
 const MOST_FOUND = 5000;
+// How often it is asked whether the disk is searched.
+const EVERY_MS = 200;
+// Why a search of the disk ended before everything was looked at.
+const STOPPED = {
+  bytes: "it has read as much as one search may",
+  time: "its time was over",
+  found: "no more items are shown",
+  memory: "there is no memory for more now",
+  disk: "the disk does not answer",
+  closed: "the process ends",
+};
 
 let taps = [];
 // By pipeline and identity: what was seen of an item, and when.
@@ -26,6 +38,9 @@ export const find = {
   begin() {
     $("find-form").addEventListener("submit", (event) => { event.preventDefault(); follow(); });
     $("find-stop").addEventListener("click", stop);
+    $("find-disk").addEventListener("click", ({ target }) => {
+      if (target.dataset.act === "further") searchDisk(words, target.dataset.from);
+    });
   },
   // Another view leads here.
   openFor(text) {
@@ -56,12 +71,15 @@ async function follow() {
   [found, lostBefore, words] = [new Map(), [], $("find-text").value.trim()];
   $("find-trouble").textContent = "";
   $("find-ways").replaceChildren();
+  $("find-disk").replaceChildren();
   taps = [];
   try {
     const wish = { pipeline: "*", text: words, items_per_second: PER_SECOND, seconds: SECONDS, redact: true };
     for (const edge of EDGES) await openAt(edge, wish);
     await findKept(words);
     lostBefore = ((await lostSamples()) || []).filter((sample) => hasText(sample, words));
+    // That may take some seconds.
+    searchDisk(wish.text, null);
   } catch (error) {
     $("find-trouble").textContent = error.message;
     await stop();
@@ -95,6 +113,50 @@ async function findKept(text) {
   }
 }
 
+// Among all that waits on the disk, as much of it as one search reads, from some place on.
+async function searchDisk(text, from) {
+  if (!state.now.journal || text !== words) return;
+  const say = (...what) => { if (text === words) $("find-disk").replaceChildren(...what); };
+  try {
+    say("Searching the disk …");
+    const { search } = await ask("api/searches", { method: "POST", body: { pipeline: "*", text, from } });
+    let onDisk = await ask(`api/searches/${search}`);
+    while (onDisk.state === "searching" && text === words) {
+      await new Promise((done) => { setTimeout(done, EVERY_MS); });
+      onDisk = await ask(`api/searches/${search}`);
+    }
+    if (text !== words) return;
+    for (const item of onDisk.items) note("stored", item);
+    say(...lookedThrough(onDisk));
+    showState();
+    showWays();
+  } catch (error) {
+    const again = button("Search it again", "further", { "data-from": from });
+    say(`The disk is not searched: ${error.message} `, again);
+  }
+}
+
+function lookedThrough(onDisk) {
+  const {
+    records,
+    items,
+    damaged_records: damaged,
+    left_out_records: leftOut,
+    left_out_items: leftOutItems,
+    stopped_by: stopped,
+    goes_on_at: place,
+  } = onDisk;
+  const looked = `${counted(records, "record")} (${bytes(onDisk.bytes)}) looked through`;
+  const said = [
+    `On the disk, ${looked}: ${counted(items.length, "item")} with it`,
+    damaged ? `; ${counted(damaged, "record")} damaged` : "",
+    leftOut ? `; ${counted(leftOut, "record")} left out, without memory or time` : "",
+    leftOutItems ? `; ${counted(leftOutItems, "item")} left out, too large or too many` : "",
+    stopped ? `. That is not all: ${STOPPED[stopped] || stopped}. ` : ".",
+  ];
+  return [said.join(""), stopped && place ? button("Search on", "further", { "data-from": place }) : ""];
+}
+
 function heard(tap) {
   for (const seen of tap.items.values()) note(tap.edge, seen);
   showState();
@@ -109,8 +171,9 @@ function note(edge, seen) {
   found.set(key, of);
   of.steps.set(edge, { at: seen.at });
   if (seen.removed_by) of.steps.set("removed", { at: seen.at, removedBy: seen.removed_by });
-  // Seen at `in` and at `out`, its way is that of `out`.
-  if (seen.way && seen.way !== of.way && (edge !== "in" || !of.steps.has("out")))
+  // Seen at `in` and at `out`, its way is that of `out`. A search of the disk tells what was some time ago.
+  const isOlder = (edge === "in" && of.steps.has("out")) || (edge === "stored" && of.way);
+  if (seen.way && seen.way !== of.way && !isOlder)
     Object.assign(of, { way: seen.way, wayAt: seen.way_at });
 }
 
@@ -180,7 +243,13 @@ const loss = (sample) =>
     ),
   );
 
-function itemWay({ item, steps, way: last, wayAt }) {
+// How the backend of a pipeline stands, unless all is well.
+function standing(pipeline) {
+  const of = state.now.pipelines.find((one) => one.pipeline === pipeline)?.backend?.state;
+  return of && of !== "ok" ? `, which is ${of}` : "";
+}
+
+function itemWay({ pipeline, item, steps, way: last, wayAt }) {
   const step = (name, words) =>
     steps.has(name) ? element("li", {}, element("time", {}, moment(steps.get(name).at)), " ", words) : null;
   const rule = steps.get("removed")?.removedBy;
@@ -191,6 +260,7 @@ function itemWay({ item, steps, way: last, wayAt }) {
       step("in", "arrived"),
       step("removed", rule ? removedBy(rule) : "removed by a rule"),
       step("out", "passed the rules"),
+      step("stored", `was written to the disk, and waits there for its backend${standing(pipeline)}`),
       step("unclaimed", "arrived, and no pipeline takes it"),
       last && last !== "removed" && last !== "unclaimed"
         ? element("li", {}, wayAt ? element("time", {}, moment(wayAt)) : null, " ", way(last))

@@ -5,6 +5,7 @@ mod edges;
 mod explained;
 mod on_disk;
 mod rehearsals;
+mod searches;
 
 use std::net::SocketAddr;
 use std::process::Stdio;
