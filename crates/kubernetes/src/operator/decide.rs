@@ -446,8 +446,10 @@ impl Decision {
         layout: &Layout,
         now: SystemTime,
     ) -> BTreeMap<&'a PipelineId, Vec<Condition>> {
-        let health: BTreeMap<_, _> =
-            Workload::ALL.into_iter().map(|workload| (workload, workload::health(workload, picture, now))).collect();
+        // Where no pipeline takes what clients push, no gateway is missing.
+        let belongs = |workload: Workload| workload != layout.gateway || layout.has(workload);
+        let health = |workload: Workload| (workload, workload::health(workload, belongs(workload), picture, now));
+        let health: BTreeMap<_, _> = Workload::ALL.into_iter().map(health).collect();
         let is_written = !picture.refused.contains_key(&configuration::key(&options.namespace));
         let mut bad = BTreeMap::new();
         for decided in decided {

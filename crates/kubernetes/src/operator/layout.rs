@@ -127,6 +127,11 @@ impl Layout {
         self.workloads.keys().chain(&self.left).copied()
     }
 
+    /// Whether it is one of these.
+    pub(crate) fn has(&self, workload: Workload) -> bool {
+        self.all().any(|one| one == workload)
+    }
+
     /// Clients go to the new workload when all of it is there, and to the one before until then.
     fn served_by(&self, picture: &Picture) -> Workload {
         let new = self.gateway;

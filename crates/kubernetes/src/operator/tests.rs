@@ -187,6 +187,12 @@ fn brief(decision: &Decision, name: &str, kind: &str) -> String {
     format!("{status} {reason}")
 }
 
+/// The state of the Telemetry as it would be written.
+fn state_of_telemetry(decision: &Decision) -> String {
+    let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").expect("no status");
+    status.value()["state"].as_str().unwrap().to_owned()
+}
+
 /// The documents that nodes get.
 fn documents(decision: &Decision) -> Vec<Value> {
     Previous::new(&decision.configuration.as_ref().unwrap().packed).items().to_vec()

@@ -22,6 +22,8 @@ pub(crate) enum Standing {
     Ready,
     Rolling,
     NotReady,
+    /// It is not there, and nothing is missing.
+    NotNeeded,
 }
 
 /// A node takes seconds to run what was written, and says so in one of the next rounds. A controller makes pods at once.
@@ -42,7 +44,8 @@ pub(crate) fn look_again(picture: &Picture, now: SystemTime) -> Option<SystemTim
 }
 
 /// Judges a workload by what could be written, by its numbers, by what is wrong with its pods, and by what they say.
-pub(crate) fn health(workload: Workload, picture: &Picture, now: SystemTime) -> Health {
+/// `belongs`: whether there has to be one.
+pub(crate) fn health(workload: Workload, belongs: bool, picture: &Picture, now: SystemTime) -> Health {
     let kind = workload.kind().1;
     let lasting = || picture.refused.iter().filter(|(_, refused)| now >= refused.since + REFUSED);
     if let Some((object, Refused { error, .. })) = lasting().next() {
@@ -52,6 +55,9 @@ pub(crate) fn health(workload: Workload, picture: &Picture, now: SystemTime) -> 
         };
         let message = format!("Cannot write {object}, everything else goes on as it is: {error}{more}");
         return Health { kind, standing: Standing::NotReady, message: Some(message) };
+    }
+    if !belongs {
+        return Health { kind, standing: Standing::NotNeeded, message: None };
     }
     let pods: Vec<_> = picture.pods.iter().filter(|pod| pod.workload == workload).collect();
     let late = picture.written.as_ref().filter(|written| now >= written.since + LATE);
@@ -232,10 +238,13 @@ mod tests {
         let refused = BTreeMap::from([(key, Refused { error: "forbidden (403)".to_owned(), since: at(0) })]);
         let workloads = BTreeMap::from([(Workload::Node, status(1, 1, 1).unwrap())]);
         let picture = Picture { workloads, refused, ..Picture::default() };
-        assert_eq!(health(Workload::Node, &picture, at(9)).standing, Standing::Ready, "it may be a moment");
-        let Health { standing, message, .. } = health(Workload::Node, &picture, at(10));
-        assert_eq!(standing, Standing::NotReady);
-        assert!(message.unwrap().contains("telemetry-node, everything else goes on as it is: forbidden (403)"));
+        assert_eq!(health(Workload::Node, true, &picture, at(9)).standing, Standing::Ready, "it may be a moment");
+        assert_eq!(health(Workload::Stateful, false, &picture, at(9)).standing, Standing::NotNeeded);
+        for (workload, belongs) in [(Workload::Node, true), (Workload::Stateful, false)] {
+            let Health { standing, message, .. } = health(workload, belongs, &picture, at(10));
+            assert_eq!(standing, Standing::NotReady);
+            assert!(message.unwrap().contains("telemetry-node, everything else goes on as it is: forbidden (403)"));
+        }
     }
 
     fn at(seconds: u64) -> SystemTime {

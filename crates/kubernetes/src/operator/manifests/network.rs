@@ -1,5 +1,7 @@
 //! NetworkPolicies: who may reach the nodes, and whom they may reach.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::Nodes;
@@ -36,7 +38,8 @@ impl Nodes<'_> {
     }
 
     fn policy(&self, name: &str, types: Value, ingress: &Value, egress: Option<Value>) -> Value {
-        let pods: Vec<_> = self.layout.all().map(Workload::name).collect();
+        // The API server refuses an empty list, and pipelines that take nothing need no pods.
+        let pods: BTreeSet<_> = self.layout.all().chain([self.layout.gateway]).map(Workload::name).collect();
         let mut policy = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",

@@ -120,12 +120,13 @@ impl Standings<'_> {
         health: &Health,
         part: &str,
     ) -> Condition {
-        let (met, reason) = match health.standing {
-            Standing::Ready => (Met::True, ready),
-            Standing::Rolling => (Met::True, "RolloutInProgress"),
-            Standing::NotReady => (Met::False, not_ready),
+        let (met, reason, state) = match health.standing {
+            Standing::Ready => (Met::True, ready, "is ready"),
+            Standing::Rolling => (Met::True, "RolloutInProgress", "is ready"),
+            Standing::NotReady => (Met::False, not_ready, "is not ready"),
+            // The published reasons have no other for it.
+            Standing::NotNeeded => (Met::True, ready, "is not there, because no pipeline needs it"),
         };
-        let state = if met == Met::True { "is ready" } else { "is not ready" };
         let message = health.message.clone().unwrap_or_else(|| format!("{part} {} {state}", health.kind));
         Condition::new(condition, met, reason, message)
     }
@@ -157,10 +158,12 @@ impl Standings<'_> {
         let [of_gateway, of_collector] = self.probing;
         let Probing { answer, silent } = if of_agent { of_collector } else { of_gateway };
         let all = answer + silent;
-        if all == 0 && self.flow_before.is_some_and(|reason| reason != NOT_CONFIGURED) {
+        // It takes nothing, from clients or from nodes: nobody has to be asked how that goes.
+        let asks_nobody = !of_agent && self.gateway.standing == Standing::NotNeeded;
+        if all == 0 && !asks_nobody && self.flow_before.is_some_and(|reason| reason != NOT_CONFIGURED) {
             return None;
         }
-        if silent >= answer {
+        if silent >= answer && !asks_nobody {
             let reason = by_part("GatewayProbingFailed", "AgentProbingFailed");
             let who = match all {
                 0 => "no Pod has answered yet".to_owned(),

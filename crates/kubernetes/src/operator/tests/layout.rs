@@ -133,6 +133,57 @@ fn a_role_that_no_pipeline_needs_has_no_workload() {
     expect(&cluster.decide(), &[("DaemonSet telemetry-agent", "logs")]);
 }
 
+/// Nothing is wrong while there is no gateway, because no pipeline takes what clients push.
+#[test]
+fn a_gateway_that_no_pipeline_needs_is_not_missing() {
+    let gateway = [
+        (of(None, true), Workload::LogAgent, "OTLP Gateway DaemonSet"),
+        (of(Some(replicas(true)), false), Workload::Agents, "OTLP Gateway StatefulSet"),
+        (of(Some(replicas(false)), false), Workload::Agents, "OTLP Gateway Deployment"),
+    ];
+    for (scale, agent, name) in gateway {
+        let mut cluster = Cluster::new();
+        cluster.options.scale = scale;
+        let input = json!({ "otlp": { "enabled": false } });
+        cluster.telemetry().pipeline(Signal::Logs, "a", json!({ "input": input, "output": otlp("http://b:1") }));
+        only(&mut cluster, agent, &["logs"]);
+        cluster.picture.probing = BTreeMap::from([(agent, Probing { answer: 2, silent: 0 })]);
+        let decision = cluster.decide();
+        let (status, reason, message) = condition(&decision, "a", "GatewayHealthy");
+        assert_eq!((status.as_str(), reason.as_str()), ("True", "GatewayReady"));
+        assert_eq!(message, format!("{name} is not there, because no pipeline needs it"));
+        assert_eq!(brief(&decision, "a", "AgentHealthy"), "True AgentReady");
+        assert_eq!(brief(&decision, "a", "TelemetryFlowHealthy"), "True FlowHealthy");
+        assert_eq!(brief(&decision, "default", "LogComponentsHealthy"), "True ComponentsRunning");
+        assert_eq!(state_of_telemetry(&decision), "Ready");
+        // One that is needed is missing.
+        let decision = cluster.trace("shop").decide();
+        assert_eq!(brief(&decision, "a", "GatewayHealthy"), "False GatewayNotReady");
+        assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "False GatewayNotReady");
+        assert_eq!(state_of_telemetry(&decision), "Warning");
+    }
+}
+
+/// A pipeline whose inputs are all off takes nothing, so there is nobody to be asked for it.
+#[test]
+fn a_pipeline_that_takes_nothing_is_well() {
+    let mut cluster = Cluster::new();
+    cluster.options.scale = of(None, true);
+    let off = json!({ "otlp": { "enabled": false }, "runtime": { "enabled": false } });
+    cluster.telemetry().pipeline(Signal::Logs, "a", json!({ "input": off, "output": otlp("http://b:1") }));
+    cluster.picture.workloads.clear();
+    cluster.picture.probing.clear();
+    let decision = cluster.decide();
+    expect(&decision, &[]);
+    let policy = manifest(&decision, "NetworkPolicy", "kyma-project.io--telemetry-otlp-gateway").unwrap();
+    let selected = &policy["spec"]["podSelector"]["matchExpressions"][0]["values"];
+    assert_eq!(*selected, json!([NODE]), "an empty list is refused");
+    for kind in ["ConfigurationGenerated", "GatewayHealthy", "AgentHealthy", "TelemetryFlowHealthy"] {
+        assert!(brief(&decision, "a", kind).starts_with("True "), "{kind}: {}", brief(&decision, "a", kind));
+    }
+    assert_eq!(state_of_telemetry(&decision), "Ready");
+}
+
 #[test]
 fn each_process_has_data_of_its_own_and_positions_are_those_of_the_node() {
     let decision = all_inputs(of(None, true)).decide();

@@ -2,11 +2,6 @@
 
 use super::*;
 
-fn state(decision: &Decision) -> String {
-    let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").expect("no status");
-    status.value()["state"].as_str().unwrap().to_owned()
-}
-
 fn delete(cluster: &mut Cluster) {
     let telemetry = cluster.picture.telemetry.as_mut().unwrap();
     Arc::make_mut(telemetry)["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:10Z".into();
@@ -16,7 +11,7 @@ fn delete(cluster: &mut Cluster) {
 fn it_is_ready_when_all_is_well_and_says_where_to_push() {
     let mut cluster = Cluster::new();
     let decision = cluster.telemetry().trace("shop").settle();
-    assert_eq!(state(&decision), "Ready");
+    assert_eq!(state_of_telemetry(&decision), "Ready");
     assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "True ComponentsRunning");
     assert_eq!(brief(&decision, "default", "LogComponentsHealthy"), "True NoPipelineDeployed");
     let status = decision.statuses.iter().find(|status| status.object.kind == "Telemetry").unwrap();
@@ -34,7 +29,7 @@ fn a_pipeline_that_is_not_well_makes_a_warning_with_its_reason() {
     cluster.telemetry().trace("good");
     cluster.pipeline(Signal::Traces, "bad", json!({ "output": otlp("nowhere") }));
     let decision = cluster.decide();
-    assert_eq!(state(&decision), "Warning");
+    assert_eq!(state_of_telemetry(&decision), "Warning");
     let (status, reason, message) = condition(&decision, "default", "TraceComponentsHealthy");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "EndpointInvalid"));
     assert!(message.starts_with("TracePipeline 'bad': "), "{message}");
@@ -66,7 +61,7 @@ fn it_gets_a_finalizer_and_is_kept_while_there_are_pipelines() {
     delete(&mut cluster);
     let decision = cluster.decide();
     assert!(decision.finalizers.is_none());
-    assert_eq!(state(&decision), "Warning");
+    assert_eq!(state_of_telemetry(&decision), "Warning");
     let (status, reason, message) = condition(&decision, "default", "TraceComponentsHealthy");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ResourceBlocksDeletion"));
     assert!(message.ends_with("delete the following resources: TracePipelines (a,b)"), "{message}");
@@ -110,7 +105,7 @@ fn one_that_is_wrong_has_no_effect_and_stops_no_pipeline() {
     Arc::make_mut(telemetry)["spec"] = json!({ "enrichments": { "cluster": { "name": 7, "nam": "x" } } });
     let decision = cluster.decide();
     assert_eq!(configured(&decision), ["shop"]);
-    assert_eq!(state(&decision), "Warning");
+    assert_eq!(state_of_telemetry(&decision), "Warning");
     assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "False ValidationFailed");
     assert_eq!(brief(&decision, "shop", "ConfigurationGenerated"), "True GatewayConfigured");
 }
