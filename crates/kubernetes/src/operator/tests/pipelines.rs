@@ -2,7 +2,7 @@
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::json;
-use time_of_certificate::{day, expired};
+use time_of_certificate::{between, day, expired};
 
 use super::*;
 use weir_observe::{Amounts, Kept, Roles, State, Trouble, Verdict};
@@ -16,17 +16,23 @@ mod time_of_certificate {
 
     /// A self-signed certificate that is valid until a number of days from now, and its key.
     pub(super) fn day(days: i64, is_ca: bool) -> (String, String) {
+        between([-2000, days], is_ca)
+    }
+
+    /// One that begins and ends so many days from now.
+    pub(super) fn between(days: [i64; 2], is_ca: bool) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["backend".to_owned()]).unwrap();
         if is_ca {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         }
-        let seconds = i64::try_from(now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap() + days * 86_400;
-        let date =
-            k8s_openapi::jiff::Timestamp::from_second(seconds).unwrap().to_zoned(k8s_openapi::jiff::tz::TimeZone::UTC);
+        let today = i64::try_from(now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
         let part = |number: i8| u8::try_from(number).unwrap();
-        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
-        params.not_after = rcgen::date_time_ymd(date.year().into(), part(date.month()), part(date.day()));
+        [params.not_before, params.not_after] = days.map(|days| {
+            let date = k8s_openapi::jiff::Timestamp::from_second(today + days * 86_400).unwrap();
+            let date = date.to_zoned(k8s_openapi::jiff::tz::TimeZone::UTC);
+            rcgen::date_time_ymd(date.year().into(), part(date.month()), part(date.day()))
+        });
         (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
     }
 
@@ -51,8 +57,12 @@ fn every_reason_why_a_pipeline_is_not_configured() {
     let (soon, soon_key) = day(5, false);
     let (ca_soon, _) = day(5, true);
     let (ca_expired, _) = day(-5, true);
+    let (early, early_key) = between([5, 300], false);
+    let (ca_early, _) = between([5, 300], true);
     let ca = |pem: &str| json!({ "ca": { "value": pem } });
     let rule = |field: &str, rule: Value| json!({ "output": otlp("http://backend:4317"), field: [rule] });
+    let additional = json!({ "enabled": true, "additionalMetrics": ["k8s.pod.uptime", "k8s.pod.nonsense"] });
+    let invalid = "False TLSConfigurationInvalid";
     let cases = [
         ("well", with_tls(identity(&good, &key)), "True GatewayConfigured", "successfully applied"),
         (
@@ -69,14 +79,11 @@ fn every_reason_why_a_pipeline_is_not_configured() {
             "True TLSCertificateAboutToExpire",
             "TLS CA certificate is about to expire",
         ),
-        (
-            "mismatch",
-            with_tls(identity(&good, &other_key)),
-            "False TLSConfigurationInvalid",
-            "TLS configuration invalid",
-        ),
-        ("no-pem", with_tls(identity("nonsense", &key)), "False TLSConfigurationInvalid", "TLS configuration invalid"),
-        ("no-ca", with_tls(ca(&good)), "False TLSConfigurationInvalid", "not a CA certificate"),
+        ("mismatch", with_tls(identity(&good, &other_key)), invalid, "TLS configuration invalid"),
+        ("early", with_tls(identity(&early, &early_key)), invalid, "TLS certificate is not valid before 2026-"),
+        ("ca-early", with_tls(ca(&ca_early)), invalid, "TLS CA certificate is not valid before"),
+        ("no-pem", with_tls(identity("nonsense", &key)), invalid, "TLS configuration invalid"),
+        ("no-ca", with_tls(ca(&good)), invalid, "not a CA certificate"),
         ("endpoint", json!({ "output": otlp("backend") }), "False EndpointInvalid", "spec.output.otlp.endpoint"),
         (
             "transform",
@@ -86,10 +93,17 @@ fn every_reason_why_a_pipeline_is_not_configured() {
         ),
         ("filter", rule("filter", json!({ "conditions": ["span.nam == 1"] })), "False OTTLSpecInvalid", "spec.filter"),
         ("field", json!({ "output": otlp("http://b:4317"), "outputs": 7 }), "False ValidationFailed", "outputs"),
+        (
+            "metric",
+            json!({ "input": { "runtime": additional }, "output": otlp("http://b:4317") }),
+            "False RuntimeAdditionalMetricInvalid",
+            "Invalid runtime additional metric: k8s.pod.nonsense. ",
+        ),
     ];
     let mut cluster = Cluster::new();
     for (name, spec, ..) in &cases {
-        cluster.pipeline(Signal::Traces, name, spec.clone());
+        let signal = if *name == "metric" { Signal::Metrics } else { Signal::Traces };
+        cluster.pipeline(signal, name, spec.clone());
     }
     let decision = cluster.decide();
     for (name, _, expected, part) in &cases {
@@ -99,8 +113,9 @@ fn every_reason_why_a_pipeline_is_not_configured() {
         assert!(!message.contains("cluster:") && !message.contains("items"), "{name}: {message}");
         assert!(!message.contains("PRIVATE KEY"), "{name}: {message}");
     }
-    // Data for a backend whose certificate has expired waits on the nodes.
-    assert_eq!(configured(&decision), ["ca-expired", "ca-soon", "expired", "soon", "well"]);
+    // Data for a backend whose certificate has expired, or is not valid yet, waits on the nodes.
+    let on_nodes = ["ca-early", "ca-expired", "ca-soon", "early", "expired", "soon", "well"];
+    assert_eq!(configured(&decision), on_nodes);
 }
 
 #[test]
@@ -346,7 +361,18 @@ fn what_nodes_find_has_the_published_reasons() {
     assert_eq!(flow(Signal::Traces, spec(), &[]).0, "True FlowHealthy");
     let mut silent = Cluster::new();
     silent.trace("shop").picture.probing.clear();
-    assert_eq!(brief(&silent.decide(), "shop", "TelemetryFlowHealthy"), "Unknown GatewayProbingFailed");
+    let logs = json!({ "input": { "otlp": { "enabled": false } }, "output": otlp("http://backend:4317") });
+    let metrics = json!({
+        "input": { "otlp": { "enabled": false }, "runtime": { "enabled": true } },
+        "output": otlp("http://backend:4317"),
+    });
+    silent.pipeline(Signal::Logs, "logs", logs).pipeline(Signal::Metrics, "metrics", metrics);
+    silent.pipeline(Signal::Logs, "fluent-bit", of_fluent_bit());
+    let decision = silent.decide();
+    assert_eq!(brief(&decision, "shop", "TelemetryFlowHealthy"), "Unknown GatewayProbingFailed");
+    for name in ["logs", "metrics", "fluent-bit"] {
+        assert_eq!(brief(&decision, name, "TelemetryFlowHealthy"), "Unknown AgentProbingFailed", "{name}");
+    }
 }
 
 /// Of several troubles on different nodes, the published order decides.

@@ -72,6 +72,8 @@ fn it_gets_a_finalizer_and_is_kept_while_there_are_pipelines() {
         decision.finalizers.is_none() && decision.apply.len() == 1,
         "the nodes go at once, and their rights after them"
     );
+    assert_eq!(state_of_telemetry(&decision), "Deleting");
+    assert_eq!(brief(&decision, "default", "TraceComponentsHealthy"), "True NoPipelineDeployed");
     cluster.picture.pods.clear();
     let decision = cluster.decide();
     let is_removed = |key: &crate::operator::object::ObjectKey| key.to_string() == "ClusterRole telemetry-otlp-gateway";
