@@ -12,6 +12,16 @@ const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 /// Containers that were started again more often are told of.
 const MANY_RESTARTS: i64 = 3;
 
+/// A limit may be too low for a cluster. Figures are those of docs/operations.md and docs/node.md.
+const NODE_OUT_OF_MEMORY: &str = "raise its limit (nodes.resources, gateway.resources) if that leaves less than 32 MiB \
+                                  beside --memory, or less than a large cluster takes: 166 MB at most in the node that \
+                                  speaks for one of 11,000 pods, 117 MiB in a replica of the gateway that knows \
+                                  10,000 of them (docs/operations.md#what-a-cluster-costs). Otherwise this is a bug in \
+                                  weir: report it";
+const OPERATOR_OUT_OF_MEMORY: &str = "raise its limit (operator.resources) if there are thousands of pipelines or nodes \
+                                      (docs/operations.md#what-a-cluster-costs has what it takes). Otherwise this is a \
+                                      bug in weir: report it";
+
 /// Pods and nodes that are named in one finding.
 const MOST_NAMED: usize = 3;
 
@@ -72,14 +82,15 @@ fn conditions(resource: &Resource, findings: &mut Vec<Finding>) {
 }
 
 fn pod(pod: &PodSeen, findings: &mut Vec<Finding>) {
-    let PodSeen { name, node, fault, restarts, last_end, .. } = pod;
+    let PodSeen { name, part, node, fault, restarts, last_end, .. } = pod;
     if let Some(fault) = fault {
         tell(findings, format!("pod {name} on node {node}: {fault}"), "see its events and its log below");
     }
     match last_end.as_deref() {
         Some("OOMKilled") => {
             let what = format!("pod {name} on node {node} was killed because it took more memory than its limit");
-            tell(findings, what, "this is a bug in weir unless the limit is less than --memory and 32 MiB: report it");
+            let is_operator = *part == Part::Operator;
+            tell(findings, what, if is_operator { OPERATOR_OUT_OF_MEMORY } else { NODE_OUT_OF_MEMORY });
         }
         Some(end) if *restarts > MANY_RESTARTS => {
             let what =

@@ -99,6 +99,19 @@ fn each_thing_that_is_wrong_is_told() {
     }
 }
 
+/// What a large cluster takes beside `--memory` is no bug.
+#[test]
+fn whoever_takes_more_than_the_limit_may_need_a_higher_one() {
+    let cases = [(0, "operator.resources"), (1, "nodes.resources"), (1, "166 MB"), (1, "117 MiB")];
+    for (pod, part) in cases {
+        let mut seen = well();
+        seen.pods[pod].last_end = Some("OOMKilled".to_owned());
+        let findings = seen.findings();
+        let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+        assert!(finding.advice.starts_with("raise its limit") && finding.advice.contains(part), "{finding:?}");
+    }
+}
+
 /// Nobody knows whether an endpoint that was mistyped is one, until a request there has ended.
 #[test]
 fn a_backend_to_which_no_request_has_ended_is_not_called_well() {
