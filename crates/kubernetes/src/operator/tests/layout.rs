@@ -184,6 +184,20 @@ fn a_pipeline_that_takes_nothing_is_well() {
     assert_eq!(state_of_telemetry(&decision), "Ready");
 }
 
+/// Commands in docs/operations.md select by it.
+#[test]
+fn the_pods_of_each_workload_have_the_label_of_who_made_them() {
+    for scale in [of(None, false), of(None, true), of(Some(replicas(true)), false), of(Some(replicas(false)), true)] {
+        let decision = all_inputs(scale).decide();
+        let templates: Vec<_> = decision.apply.iter().filter_map(|it| it["spec"].get("template")).collect();
+        assert_eq!(templates.len(), workloads(&decision).len());
+        for template in templates {
+            let labels = &template["metadata"]["labels"];
+            assert_eq!(labels["app.kubernetes.io/managed-by"], "telemetry-manager", "{labels}");
+        }
+    }
+}
+
 #[test]
 fn each_process_has_data_of_its_own_and_positions_are_those_of_the_node() {
     let decision = all_inputs(of(None, true)).decide();
