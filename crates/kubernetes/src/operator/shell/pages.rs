@@ -120,7 +120,7 @@ fn metrics(world: &World) -> String {
     say("weir_operator_leader", "gauge", "Whether this process leads.", f64::from(u8::from(leads)));
     say("weir_operator_pipelines", "gauge", "Pipelines that were seen.", pipelines as f64);
     say("weir_operator_secret_watches", "gauge", "Secrets that are watched.", secrets as f64);
-    say("weir_operator_nodes", "gauge", "Pods of the DaemonSet.", pods as f64);
+    say("weir_operator_nodes", "gauge", "Pods of the workloads.", pods as f64);
     say("weir_operator_nodes_answering", "gauge", "Those that answered in the last round.", answers as f64);
     say(
         "weir_operator_configuration_bytes",
