@@ -214,12 +214,14 @@ pub(crate) async fn all_that_is_wrong_is_said(cluster: &Cluster) {
     for version in ["v1beta1", "v1alpha1"] {
         let spec = json!({
             "output": {"otlp": {"endpoint": {"value": "a:1"}, "headers": [{"name": "a b", "value": "c"}]}},
+            "transform": [{"statements": ["set(attributes[\"a\"], \"b\")"]}],
             "filter": [{"conditions": ["no.context == 1"]}],
         });
         let answer = cluster.create(&pipeline("TracePipeline", version, "wrong", &spec)).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{}", answer.body);
         for expected in [
             "spec.output.otlp.headers[0].name: \"a b\" is not a header name",
+            "spec.transform[0].statements[0]: OTTL specification is invalid",
             "spec.filter[0].conditions[0]: OTTL specification is invalid",
         ] {
             assert!(answer.message().contains(expected), "{}", answer.body);
@@ -229,6 +231,15 @@ pub(crate) async fn all_that_is_wrong_is_said(cluster: &Cluster) {
         let metrics = json!({"input": {"runtime": runtime}, "output": output});
         let answer = cluster.create(&pipeline("MetricPipeline", version, "wrong", &metrics)).await;
         assert!(answer.message().contains("Invalid runtime additional metric: k8s.pod.uptimes"), "{}", answer.body);
+        let with_files = |second: &str| {
+            let files = json!([{"name": "a", "content": "b"}, {"name": second, "content": "c"}]);
+            pipeline("LogPipeline", version, "files", &json!({"files": files, "output": {"custom": "name null"}}))
+        };
+        let answer = cluster.try_create(&with_files("b")).await;
+        assert_eq!(answer.code, 201, "{}", answer.body);
+        let answer = cluster.create(&with_files("a")).await;
+        assert_eq!(answer.code, 422, "{}", answer.body);
+        assert!(answer.message().contains("spec.files[1].name: file \"a\" is given twice"), "{}", answer.body);
     }
 }
 
