@@ -190,6 +190,7 @@ pub(crate) async fn pipelines_become_what_nodes_run(cluster: &Cluster) {
     let first = eventually("nodes have a configuration", || revision(cluster)).await;
 
     secrets_are_followed(cluster, &shop, &first).await;
+    what_only_the_compiler_refuses_spoils_no_neighbour(cluster).await;
     what_is_left_is_taken_over_or_removed(cluster).await;
     what_is_changed_is_changed_back(cluster).await;
     statuses_and_events_tell_the_story(cluster, &shop).await;
@@ -216,13 +217,60 @@ async fn secrets_are_followed(cluster: &Cluster, shop: &Value, first: &str) {
     let mut expected = json!({ "manager": writer["manager"], "operation": "Update", "time": writer["time"] });
     let rotated = found(cluster, "/api/v1/namespaces/shop/secrets/backend").await.unwrap();
     expected["secrets"] = json!({ "shop/backend": rotated["metadata"]["resourceVersion"] });
-    assert_eq!(changed_by(&configuration)["traces/shop"], expected, "{object}");
+    let changed_by = unpacked(&configuration, "changed-by.json.gz");
+    assert_eq!(changed_by["traces/shop"], expected, "{object}");
 }
 
-/// Who changed pipelines, as nodes are told.
-fn changed_by(secret: &Value) -> Value {
-    let packed = BASE64_STANDARD.decode(secret["data"]["changed-by.json.gz"].as_str().unwrap()).unwrap();
+/// What nodes are told under a key of their Secret.
+fn unpacked(secret: &Value, key: &str) -> Value {
+    let packed = BASE64_STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
     serde_json::from_reader(GzDecoder::new(&*packed)).unwrap()
+}
+
+/// The definitions take these, and no webhook is asked here.
+async fn what_only_the_compiler_refuses_spoils_no_neighbour(cluster: &Cluster) {
+    let output = json!({ "otlp": { "endpoint": { "value": "http://backend:4317" } } });
+    let rules = json!([{ "statements": ["set(span.name, Nonsense())"] }]);
+    let runtime = json!({ "enabled": true, "additionalMetrics": ["k8s.pod.uptimes"] });
+    let wrong = [
+        ("TracePipeline", "bad-rule", json!({ "transform": rules, "output": output }), "OTTLSpecInvalid"),
+        (
+            "MetricPipeline",
+            "bad-metric",
+            json!({ "input": { "runtime": runtime }, "output": output }),
+            "RuntimeAdditionalMetricInvalid",
+        ),
+    ];
+    let wrong = wrong.map(|(kind, name, spec, reason)| (pipeline(kind, "v1beta1", name, &spec), reason));
+    for (object, reason) in &wrong {
+        cluster.create(object).await.ok();
+        let condition = has_reason(cluster, &path(object), "ConfigurationGenerated", reason).await;
+        assert_eq!(condition["status"], "False", "{condition}");
+        eventually(&format!("an event tells of {reason}"), || async {
+            let events = found(cluster, "/apis/events.k8s.io/v1/namespaces/default/events").await?;
+            let tells = |event: &Value| {
+                let about = &event["regarding"];
+                (&about["kind"], &about["name"]) == (&object["kind"], &object["metadata"]["name"])
+                    && (&event["reason"], &event["type"]) == (&json!(reason), &json!("Warning"))
+                    && event["action"] == "ConfigurationGenerated"
+            };
+            events["items"].as_array()?.iter().any(tells).then_some(())
+        })
+        .await;
+    }
+    let moved = trace("good", json!({ "value": "http://moved:4317" }));
+    cluster.send(Method::PATCH, &path(&moved), Some(&moved)).await.ok();
+    let told = eventually("nodes have what was changed in the neighbour", || async {
+        let told = unpacked(&found(cluster, CONFIGURATION).await?, "configuration.json.gz").to_string();
+        told.contains("http://moved:4317").then_some(told)
+    })
+    .await;
+    assert!(!told.contains("bad-rule") && !told.contains("bad-metric"), "{told}");
+    has_reason(cluster, &path(&moved), "ConfigurationGenerated", "GatewayConfigured").await;
+    for (object, _) in &wrong {
+        cluster.send(Method::DELETE, &path(object), None).await.ok();
+        is_gone(cluster, &path(object)).await;
+    }
 }
 
 async fn what_is_left_is_taken_over_or_removed(cluster: &Cluster) {
