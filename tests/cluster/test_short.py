@@ -146,6 +146,8 @@ def _doctor_tells(cluster: Cluster) -> None:
         r"the backend of traces/expiring is not well, as node \S+ sees it: .*refused on purpose",
         r"the certificate of TracePipeline expiring, key cert of the Secret default/expiring expires in 6 days",
         r"TracePipeline expiring, key cert of the Secret default/expiring: CN=expiring, 6 days left",
+        r"the webhooks, key ca\.crt of the Secret kyma-system/telemetry-webhook-cert: CN=\S+, \d+ days left",
+        r"the webhooks, key tls\.crt of the Secret kyma-system/telemetry-webhook-cert: CN=\S+, \d+ days left",
     ):
         assert re.search(wanted, said.stdout), f"not {wanted!r} in {said.stdout}"
     assert said.returncode == 2

@@ -10,7 +10,7 @@ mod report;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,7 +45,7 @@ pub struct Examination {
     pub revision: Option<String>,
     /// Who leads the operators.
     pub leader: Option<String>,
-    /// The certificates that pipelines refer to.
+    /// The certificates of pipelines and of the webhooks.
     pub certificates: Vec<CertificateSeen>,
     /// Warnings about pods and pipelines, the newest last.
     pub events: Vec<String>,
@@ -136,6 +136,9 @@ pub struct CertificateSeen {
     /// Until when it is valid.
     #[serde(serialize_with = "seconds")]
     pub ends: SystemTime,
+    /// Of one that the operator renews: with less left, it has not done so in time.
+    #[serde(skip)]
+    pub late_below: Option<Duration>,
 }
 
 /// Something that is wrong, or that nobody knows.

@@ -20,6 +20,7 @@ use weir_resources::schema::ConversionWebhook;
 use crate::operator::Pending;
 use keeper::Keeper;
 
+pub(crate) use keeper::{AUTHORITIES, SERVER};
 pub use registration::configurations;
 pub use server::ServeError;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{ConditionSeen, Examination, Finding, Part, PodSeen, Resource, Totals};
+use super::{CertificateSeen, ConditionSeen, Examination, Finding, Part, PodSeen, Resource, Totals};
 use crate::node::CONFIGURATION;
 
 /// A certificate that ends sooner is told of, as in the conditions.
@@ -158,13 +158,16 @@ fn books(pipeline: &str, totals: &Totals, findings: &mut Vec<Finding>) {
 }
 
 fn certificates(seen: &Examination, findings: &mut Vec<Finding>) {
-    for certificate in &seen.certificates {
-        let what = &certificate.what;
-        match certificate.ends.duration_since(seen.now) {
-            Err(_) => tell(findings, format!("the certificate of {what} has expired"), "replace it"),
-            Ok(left) if left < SOON => {
+    for CertificateSeen { what, ends, late_below, .. } in &seen.certificates {
+        let (soon, advice) = match late_below {
+            Some(late) => (*late, "the operator renews it: see whether one runs, and what its log says"),
+            None => (SOON, "replace it"),
+        };
+        match ends.duration_since(seen.now) {
+            Err(_) => tell(findings, format!("the certificate of {what} has expired"), advice),
+            Ok(left) if left < soon => {
                 let days = left.as_secs() / (24 * 3600);
-                tell(findings, format!("the certificate of {what} expires in {days} days"), "replace it");
+                tell(findings, format!("the certificate of {what} expires in {days} days"), advice);
             }
             Ok(_) => {}
         }

@@ -23,6 +23,7 @@ use crate::operator::object::{ObjectKey, generation, name, text};
 use crate::operator::references;
 use crate::operator::shell::api::{Trouble, api_of, request, resource};
 use crate::operator::shell::trim;
+use crate::webhook;
 
 /// A page of a node that takes longer is not waited for.
 const PAGE_PATIENCE: Duration = Duration::from_secs(5);
@@ -185,25 +186,25 @@ impl Look<'_> {
         text(&lease, "/spec/holderIdentity").filter(|holder| !holder.is_empty()).map(str::to_owned)
     }
 
-    /// Those of Secrets that pipelines refer to. Keys that have none are passed over.
+    /// Those in pipelines, in Secrets that these refer to, and in that of the webhooks.
     async fn certificates(&mut self, pipelines: &[Value]) -> Vec<CertificateSeen> {
         let mut all = Vec::new();
         for pipeline in pipelines {
-            let of = format!("{} {}", text(pipeline, "/kind").unwrap_or_default(), name(pipeline));
+            all.extend(in_pipeline(pipeline));
             for (secret, keys) in references::of(pipeline) {
-                let shown = format!("the Secret {}/{}", secret.namespace, secret.name);
-                let key = ObjectKey::cluster(kinds::SECRET, &secret.name).within(&secret.namespace);
-                let found = self.get(&shown, &key).await.unwrap_or_default();
-                for key in keys {
-                    let value = found["data"][&key].as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
-                    let pem = value.and_then(|value| String::from_utf8(value).ok()).unwrap_or_default();
-                    let what = format!("{of}, key {key} of {shown}");
-                    let of_pem = certificates::subjects(&pem).into_iter();
-                    all.extend(of_pem.map(|(subject, ends)| CertificateSeen { what: what.clone(), subject, ends }));
-                }
+                let secret = self.secret(&secret.namespace, &secret.name).await;
+                all.extend(keys.iter().flat_map(|key| in_secret(&called(pipeline), &secret, key)));
             }
         }
+        let options = self.options;
+        all.extend(of_webhooks(&self.secret(&options.namespace, webhook::SECRET).await));
         all
+    }
+
+    /// A Secret, or nothing.
+    async fn secret(&mut self, namespace: &str, name: &str) -> Value {
+        let key = ObjectKey::cluster(kinds::SECRET, name).within(namespace);
+        self.get(&format!("the Secret {namespace}/{name}"), &key).await.unwrap_or_default()
     }
 
     /// Warnings about anything in the namespace and about pipelines.
@@ -223,6 +224,49 @@ impl Look<'_> {
         lines.sort();
         lines.split_off(lines.len().saturating_sub(MOST_LINES))
     }
+}
+
+/// Where a pipeline may have a certificate as it is.
+const PLAIN: [&str; 4] = ["output.otlp.tls.ca", "output.otlp.tls.cert", "output.http.tls.ca", "output.http.tls.cert"];
+
+fn called(pipeline: &Value) -> String {
+    format!("{} {}", text(pipeline, "/kind").unwrap_or_default(), name(pipeline))
+}
+
+/// Certificates that a pipeline itself has.
+pub(super) fn in_pipeline(pipeline: &Value) -> Vec<CertificateSeen> {
+    let of = |field: &str| {
+        let pem = text(pipeline, &format!("/spec/{}/value", field.replace('.', "/"))).unwrap_or_default();
+        in_pem(&format!("{}, spec.{field}", called(pipeline)), pem)
+    };
+    PLAIN.into_iter().flat_map(of).collect()
+}
+
+/// Those of the webhooks that are in use.
+pub(super) fn of_webhooks(secret: &Value) -> Vec<CertificateSeen> {
+    let keys = [
+        (webhook::AUTHORITIES, certificates::AUTHORITY_LATE_BELOW),
+        (webhook::SERVER, certificates::SERVER_LATE_BELOW),
+    ];
+    let of = |(key, late)| {
+        // Authorities that are trusted beside the first sign no more, and are not renewed.
+        let first = in_secret("the webhooks", secret, key).into_iter().next()?;
+        Some(CertificateSeen { late_below: Some(late), ..first })
+    };
+    keys.into_iter().filter_map(of).collect()
+}
+
+/// Those under a key of a Secret, which may have none.
+fn in_secret(whose: &str, secret: &Value, key: &str) -> Vec<CertificateSeen> {
+    let value = secret["data"][key].as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
+    let pem = value.and_then(|value| String::from_utf8(value).ok()).unwrap_or_default();
+    let namespace = text(secret, "/metadata/namespace").unwrap_or_default();
+    in_pem(&format!("{whose}, key {key} of the Secret {namespace}/{}", name(secret)), &pem)
+}
+
+fn in_pem(what: &str, pem: &str) -> Vec<CertificateSeen> {
+    let seen = |(subject, ends)| CertificateSeen { what: what.to_owned(), subject, ends, late_below: None };
+    certificates::subjects(pem).into_iter().map(seen).collect()
 }
 
 /// Begins with the time.

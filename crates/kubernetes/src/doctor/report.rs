@@ -39,7 +39,7 @@ fn all(seen: &Examination, out: &mut String) -> fmt::Result {
     head(out, "Pods")?;
     seen.pods.iter().try_for_each(|pod| self::pod(out, pod))?;
     none(out, seen.pods.is_empty())?;
-    head(out, "Certificates that pipelines refer to")?;
+    head(out, "Certificates of pipelines and of the webhooks")?;
     for certificate in &seen.certificates {
         let left = certificate.ends.duration_since(seen.now);
         let left = left.map_or_else(|_| "expired".to_owned(), |left| format!("{} days left", left.as_secs() / 86_400));

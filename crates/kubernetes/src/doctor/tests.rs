@@ -1,9 +1,12 @@
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::look::{as_seen, warnings};
+use super::look::{as_seen, in_pipeline, of_webhooks, warnings};
 use super::*;
+use crate::certificates::{Certificates, renewed};
 
 fn well() -> Examination {
     let condition = json!({"type": "ConfigurationGenerated", "status": "True", "reason": "GatewayConfigured",
@@ -85,7 +88,8 @@ fn each_thing_that_is_wrong_is_told() {
             |seen| {
                 let ends = seen.now + Duration::from_secs(3 * 86_400);
                 let what = "TracePipeline shop, key ca".to_owned();
-                seen.certificates.push(CertificateSeen { what, subject: "CN=x".to_owned(), ends });
+                let (subject, late_below) = ("CN=x".to_owned(), None);
+                seen.certificates.push(CertificateSeen { what, subject, ends, late_below });
             },
             "the certificate of TracePipeline shop, key ca expires in 3 days",
         ),
@@ -96,6 +100,66 @@ fn each_thing_that_is_wrong_is_told() {
         let found = told(&seen);
         assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
         assert!(report(&seen).starts_with("1 thing is wrong."));
+    }
+}
+
+/// The operator renews them long before their end, so those that are as they should be are no finding.
+#[test]
+fn certificates_of_the_webhooks_are_told_when_they_were_not_renewed() {
+    let mut seen = well();
+    let made = seen.now;
+    let Certificates { authorities, server, .. } =
+        renewed(None, &["hooks.kyma-system.svc".to_owned()], made).unwrap().unwrap();
+    // The authority before this one is trusted until it ends.
+    let before = renewed(None, &["hooks.kyma-system.svc".to_owned()], made).unwrap().unwrap().authorities;
+    let value = |pem: &str| BASE64_STANDARD.encode(pem);
+    let secret = json!({
+        "metadata": {"name": "telemetry-webhook-cert", "namespace": "kyma-system"},
+        "data": {"ca.crt": value(&format!("{authorities}{before}")), "tls.crt": value(&server)},
+    });
+    seen.certificates = of_webhooks(&secret);
+    let of = |key: &str| format!("the webhooks, key {key} of the Secret kyma-system/telemetry-webhook-cert");
+    let listed = format!("{}: CN=hooks.kyma-system.svc, 6 days left", of("tls.crt"));
+    assert!(report(&seen).contains(&listed) && report(&seen).starts_with("All is well"), "{}", report(&seen));
+    assert_eq!(seen.certificates.len(), 2);
+    let hour = Duration::from_secs(60 * 60);
+    // Certificates begin an hour before they are made.
+    let mut told_after = |hours: u32| {
+        seen.now = made + hour * hours;
+        told(&seen)
+    };
+    assert_eq!(told_after(6 * 24), Vec::<String>::new(), "it is due, and an operator may be away for an hour");
+    assert_eq!(told_after(6 * 24 + 2), [format!("the certificate of {} expires in 0 days", of("tls.crt"))]);
+    let late = [
+        format!("the certificate of {} expires in 29 days", of("ca.crt")),
+        format!("the certificate of {} has expired", of("tls.crt")),
+    ];
+    assert_eq!(told_after(335 * 24 + 2), late);
+    assert!(seen.findings().iter().all(|finding| finding.advice.starts_with("the operator renews it")));
+    assert_eq!(of_webhooks(&Value::Null), [], "there are none without webhooks");
+}
+
+#[test]
+fn certificates_in_pipelines_themselves_are_listed() {
+    let seen = well();
+    let made = renewed(None, &["backend".to_owned()], seen.now).unwrap().unwrap();
+    let tls =
+        json!({"ca": {"value": made.authorities}, "cert": {"value": made.server}, "key": {"value": made.server_key}});
+    for output in ["otlp", "http"] {
+        let pipeline = json!({
+            "kind": "LogPipeline", "metadata": {"name": "shop"}, "spec": {"output": {output: {"tls": tls}}},
+        });
+        let found = in_pipeline(&pipeline);
+        let whats: Vec<_> = found.iter().map(|certificate| certificate.what.clone()).collect();
+        assert_eq!(whats, ["ca", "cert"].map(|part| format!("LogPipeline shop, spec.output.{output}.tls.{part}")));
+        assert_eq!(found[1].subject, "CN=backend");
+        let mut seen = well();
+        seen.certificates = found;
+        let findings = seen.findings();
+        let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+        assert_eq!(finding.advice, "replace it");
+        assert!(finding.what.ends_with(".tls.cert expires in 6 days"), "{finding:?}");
+        assert!(!report(&seen).contains("PRIVATE KEY"));
     }
 }
 

@@ -29,9 +29,9 @@ use crate::client::retry_after;
 use crate::watch::{self, config};
 
 /// The keys of the Secret.
-const AUTHORITIES: &str = "ca.crt";
+pub(crate) const AUTHORITIES: &str = "ca.crt";
 const AUTHORITY_KEY: &str = "ca.key";
-const SERVER: &str = "tls.crt";
+pub(crate) const SERVER: &str = "tls.crt";
 const SERVER_KEY: &str = "tls.key";
 
 /// How often everything is looked at although nothing is due. The clock may have been set.
