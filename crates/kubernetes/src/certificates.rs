@@ -25,7 +25,7 @@ const AUTHORITY_LASTS: Duration = DAY.saturating_mul(365);
 const AUTHORITY_IS_RENEWED: Duration = DAY.saturating_mul(30);
 const SERVER_LASTS: Duration = DAY.saturating_mul(7);
 const SERVER_IS_RENEWED: Duration = DAY;
-/// Whoever has less left was not renewed when that was due: it is looked every hour, and an operator may be away a while.
+/// Whoever has less left was not renewed when that was due. It is looked every hour, and an operator may be away then.
 pub(crate) const AUTHORITY_LATE_BELOW: Duration = AUTHORITY_IS_RENEWED.saturating_sub(LATE);
 pub(crate) const SERVER_LATE_BELOW: Duration = SERVER_IS_RENEWED.saturating_sub(LATE);
 const LATE: Duration = Duration::from_secs(2 * 60 * 60);

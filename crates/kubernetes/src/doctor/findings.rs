@@ -18,9 +18,9 @@ const NODE_OUT_OF_MEMORY: &str = "raise its limit (nodes.resources, gateway.reso
                                   speaks for one of 11,000 pods, 117 MiB in a replica of the gateway that knows \
                                   10,000 of them (docs/operations.md#what-a-cluster-costs). Otherwise this is a bug in \
                                   weir: report it";
-const OPERATOR_OUT_OF_MEMORY: &str = "raise its limit (operator.resources) if there are thousands of pipelines or nodes \
-                                      (docs/operations.md#what-a-cluster-costs has what it takes). Otherwise this is a \
-                                      bug in weir: report it";
+const OPERATOR_OUT_OF_MEMORY: &str = "raise its limit (operator.resources) if there are thousands of pipelines or \
+                                      nodes (docs/operations.md#what-a-cluster-costs has what it takes). Otherwise \
+                                      this is a bug in weir: report it";
 
 /// Pods and nodes that are named in one finding.
 const MOST_NAMED: usize = 3;
