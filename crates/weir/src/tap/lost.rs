@@ -164,7 +164,7 @@ fn line(sample: &Value, among: &str, what: String) -> String {
     let message = sample["message"].as_str().filter(|message| !message.is_empty());
     let message = message.map_or_else(String::new, |message| format!(" ({message})"));
     let by = format!(" for {code}{message}{among}");
-    Line { at: moment(&sample["at"]), pipeline, way, way_at: None, by, is_recovered: false, what }.to_string()
+    Line { at: moment(&sample["at"]), pipeline, way, way_at: None, by, note: "", what }.to_string()
 }
 
 /// Each item of a request as a request of its own, one after another: each may have as much around it as all of them have.
