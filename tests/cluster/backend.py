@@ -47,6 +47,8 @@ class Backend:
     def __init__(self, address: str, certificates: Certificates | None = None, keeps: int | None = None):
         # The share of requests that it refuses, with INVALID_ARGUMENT: 400 over HTTP.
         self.refuses = 0.0
+        # As if somebody before it could not reach it: UNAVAILABLE, 503 over HTTP.
+        self.is_away = False
         self._items: dict[str, deque[Item]] = {signal: deque(maxlen=keeps) for signal in _SERVICES}
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(4))
@@ -80,6 +82,8 @@ class _Service:
         self._backend, self._signal, self._numbers = backend, signal, itertools.count()
 
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 (the name is gRPC's)
+        if self._backend.is_away:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "away on purpose")
         # Evenly: chance would leave out some of few requests for long.
         number, share = next(self._numbers), self._backend.refuses
         if int((number + 1) * share) > int(number * share):

@@ -12,6 +12,7 @@ import pytest
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, Installation
 from load import assert_once, ended, flow_on
+from processes import figure, page
 from resource_metrics import ResourceMetrics
 from scenarios import GROUP, NOBODY
 from test_faults import Scene
@@ -19,13 +20,17 @@ from test_faults import Scene
 _RECORDS = 500 * 20
 _STATEFUL = "telemetry-gateway-stateful"
 _REPLICAS = f"statefulset/{_STATEFUL}"
+_STATELESS = "telemetry-gateway"
 _NODES = "daemonset/telemetry-otlp-gateway"
 _SERVICE = f"telemetry-otlp.{NAMESPACE}:4317"
 _CLASS = "scale"
 _STORAGE = {"size": "1Gi", "className": _CLASS}
+_NO_STORAGE = {"size": ""}
 _USER = 10001
 # As many volumes on each node as there may be replicas by then.
 _EACH = 2
+# Longer than it takes to end for a replica that has nothing to deliver: for 5 s of that it serves its clients.
+_STAYS_S = 12
 
 
 @pytest.fixture
@@ -35,7 +40,7 @@ def scene(installation: Installation) -> Iterator[Scene]:
     scene.close()
     installation.install()
     # Replicas that still have something deliver for minutes, and nothing of what they need goes before they do.
-    replicas = "--selector=app.kubernetes.io/name in (telemetry-gateway,telemetry-gateway-stateful)"
+    replicas = f"--selector=app.kubernetes.io/name in ({_STATELESS},{_STATEFUL})"
     scene.cluster.kubectl("delete", "pods", replicas, "--namespace", NAMESPACE, "--force", "--grace-period=0")
 
 
@@ -133,12 +138,27 @@ def test_from_nodes_to_replicas_and_back_under_load(scene: Scene) -> None:
     assert claims >= {f"data-{_STATEFUL}-{number}" for number in range(2)}, "volumes are the user's"
 
 
-def _two_replicas(installation: Installation, **values: Object) -> None:
-    """With volumes, as the chart has it unless it is told otherwise."""
+def _two_replicas(installation: Installation, storage: Object = _STORAGE, **values: Object) -> None:
+    """With volumes, as the chart has it, unless it is told otherwise."""
     cluster = installation.cluster
-    installation.install(gateway={"mode": "replicas", "replicas": 2, "storage": _STORAGE}, **values)
-    wait_until(lambda: _ready(cluster, _REPLICAS) == 2, "there are two replicas", 120)
-    wait_until(lambda: _served_by(cluster) == _STATEFUL, "clients are led to them")
+    replicas, name = (_REPLICAS, _STATEFUL) if storage["size"] else (f"deployment/{_STATELESS}", _STATELESS)
+    installation.install(gateway={"mode": "replicas", "replicas": 2, "storage": storage}, **values)
+    wait_until(lambda: _ready(cluster, replicas) == 2, "there are two replicas", 120)
+    wait_until(lambda: _served_by(cluster) == name, "clients are led to them")
+
+
+def _updated(installation: Installation) -> Object:
+    """The value that changes pods, and nothing of what they do."""
+    return installation.values["nodes"] | {"podLabels": {"updated": "yes"}}
+
+
+def _pods(cluster: Cluster, selector: str) -> list[Object]:
+    return cluster.get("pods", "--namespace", NAMESPACE, "--selector", selector)["items"]
+
+
+def _metric(pods: list[Object], name: str) -> list[float]:
+    """Of each pod; of one that does not answer, 0."""
+    return [figure(page(f"{pod['status'].get('podIP')}:8888", "/metrics") or "", name) for pod in pods]
 
 
 @pytest.mark.nodes
@@ -154,12 +174,40 @@ def test_replicas_are_updated_under_load(scene: Scene) -> None:
     loads = scene.pushes_until_stopped()
     flow_on(loads, backend)
     began = time.monotonic()
-    _two_replicas(installation, nodes=installation.values["nodes"] | {"podLabels": {"updated": "yes"}})
-    before = ("--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={_STATEFUL},updated!=yes")
+    _two_replicas(installation, nodes=_updated(installation))
+    before = f"app.kubernetes.io/name={_STATEFUL},updated!=yes"
     # Each serves for 5 s after it is told to end, and may deliver for 60 s then.
-    wait_until(lambda: not cluster.get("pods", *before)["items"], "all pods are new", 240)
+    wait_until(lambda: not _pods(cluster, before), "all pods are new", 240)
     cluster.kubectl("rollout", "status", _REPLICAS, "--namespace", NAMESPACE, "--timeout=120s")
     print(f"updated in {time.monotonic() - began:.1f} s")
+    flow_on(loads, backend)
+    assert_once(ended(loads, backend), backend)
+
+
+@pytest.mark.nodes
+def test_replicas_without_volumes_deliver_before_they_end(scene: Scene) -> None:
+    """What they acknowledged while the backend was away is in nobody else's hands: one that is told to end stays until the
+    backend is back, and another one serves clients meanwhile. Nothing is lost."""
+    installation, cluster, backend = scene.installation, scene.cluster, scene.backend()
+    cluster.apply(_of_kind("TracePipeline", backend.endpoint), _pipeline(backend.endpoint, runtime={"enabled": False}))
+    _two_replicas(installation, _NO_STORAGE)
+    for pipeline in ("tracepipeline/flow", "logpipeline/flow"):
+        scene.wait_for(pipeline, "GatewayHealthy", "GatewayReady")
+    loads = scene.pushes_until_stopped()
+    flow_on(loads, backend)
+    before = f"app.kubernetes.io/name={_STATELESS},updated!=yes"
+    backend.is_away = True
+    # Of connections that are spread by chance, each replica has some.
+    is_owed = lambda: all(items > 100 for items in _metric(_pods(cluster, before), "weir_pipeline_pending_items"))
+    wait_until(is_owed, "each replica has something to deliver")
+    _two_replicas(installation, _NO_STORAGE, nodes=_updated(installation))
+    leaving = lambda: {pod["metadata"]["uid"] for pod in _pods(cluster, before) if "deletionTimestamp" in pod["metadata"]}
+    first = wait_until(leaving, "one of them is told to end", 120)
+    time.sleep(_STAYS_S)
+    assert first <= leaving(), "it has left what nobody else has"
+    backend.is_away = False
+    # Each may deliver for 300 s, and has no reason to take as long.
+    wait_until(lambda: not _pods(cluster, before), "all pods are new", 240)
     flow_on(loads, backend)
     assert_once(ended(loads, backend), backend)
 
