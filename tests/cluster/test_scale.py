@@ -14,7 +14,7 @@ from installation import NAMESPACE, Installation
 from load import assert_once, ended, flow_on
 from processes import figure, page
 from resource_metrics import ResourceMetrics
-from scenarios import GROUP, NOBODY
+from scenarios import GROUP, NOBODY, is_ready
 from test_faults import Scene
 
 _RECORDS = 500 * 20
@@ -236,15 +236,19 @@ def test_roles_that_are_split_read_on_where_the_one_before_stopped(scene: Scene)
 
 @pytest.mark.nodes
 def test_an_autoscaler_counts_replicas_by_what_waits_in_them(scene: Scene) -> None:
-    """The operator serves the metric. A backend that takes its time is one that more replicas help with."""
+    """The operator serves the metric. A backend that takes its time is one that more replicas help with. One that is new takes
+    items of clients that were connected before it came: whoever is busy asks them to connect again."""
     installation, cluster = scene.installation, scene.cluster
     scene.start("slow", installation.image, None, ["sink", "--listen=0.0.0.0", "--delay=5s:100"])
     address = lambda: (cluster.find("pod/slow", "default") or {}).get("status", {}).get("podIP")
     backend = f"http://{wait_until(address, 'the backend has an address')}:14317"
     scaling = {"enabled": True, "minReplicas": 2, "maxReplicas": 3, "cpu": 0, "pendingBytes": "200Ki", "serveMetrics": True}
-    installation.install(gateway={"mode": "replicas", "storage": {"size": ""}, "autoscaling": scaling})
+    # Any work is much of that.
+    resources = {"requests": {"cpu": "10m", "memory": "64Mi"}}
+    gateway = {"mode": "replicas", "storage": _NO_STORAGE, "autoscaling": scaling, "resources": resources}
+    installation.install(gateway=gateway)
     cluster.apply(_pipeline(backend, runtime={"enabled": False}))
-    replicas = "deployment/telemetry-gateway"
+    replicas = f"deployment/{_STATELESS}"
     wait_until(lambda: _ready(cluster, replicas) == 2, "there are as many as there have to be", 120)
 
     def is_active() -> bool:
@@ -253,9 +257,22 @@ def test_an_autoscaler_counts_replicas_by_what_waits_in_them(scene: Scene) -> No
         return any(it["type"] == "ScalingActive" and it["status"] == "True" for it in conditions)
 
     wait_until(is_active, "the autoscaler knows what waits", 120)
-    send = ["load", "logs", f"--endpoint={_SERVICE}", "--rate=1000", "--duration=300s", "--retry", "--size=1000"]
+    running = lambda: [pod for pod in _pods(cluster, f"app.kubernetes.io/name={_STATELESS}") if is_ready(pod)]
+    cluster.kubectl("rollout", "status", replicas, "--namespace", NAMESPACE, "--timeout=120s")
+    before = running()
+    send = ["load", "logs", f"--endpoint={_SERVICE}", "--rate=1000", "--duration=420s", "--retry", "--size=1000", "--concurrency=16"]
     scene.start("load", installation.image, None, send)
     wait_until(lambda: _ready(cluster, replicas) == 3, "there are more", 180)
+
+    old = {pod["metadata"]["uid"] for pod in before}
+    new = wait_until(lambda: [pod for pod in running() if pod["metadata"]["uid"] not in old], "the new one is seen")
+    began = time.monotonic()
+    accepted = lambda: _metric(new, "otelcol_receiver_accepted_log_records_total")
+    # Connections live for 12 s where there is that much to do, and for two minutes where there is nothing.
+    wait_until(lambda: min(accepted()) > 0, "the new one takes items", 90)
+    print(f"a new replica takes items {time.monotonic() - began:.1f} s after it was ready")
+    retired = sum(_metric(before, "weir_receiver_connections_retired_total"))
+    assert retired > 0, "clients came to the new one without having been asked to connect again"
 
 
 @pytest.mark.nodes
