@@ -1,13 +1,26 @@
-"""The published acceptance scenarios, as the tables in scenarios/ have them."""
+"""The published acceptance scenarios, as the tables in scenarios/ have them; and what is no table."""
 
-from collections.abc import Iterator
+import base64
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from certificates import Certificates
-from cluster import Cluster
-from installation import Installation
-from scenarios import Case, Run, cases
+from cluster import Cluster, wait_until
+from installation import NAMESPACE, NODES, OPERATORS, Installation
+from scenarios import GROUP, NOBODY, Case, Run, cases, is_ready
+from test_faults import Scene
+
+# Until a line is in the log of its pod.
+_LOGGED_S = 1.0
+# HTTP/2: the preface and empty settings, and then the answer to a ping that nobody has sent.
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_UNASKED = bytes([0, 0, 8, 6, 1, 0, 0, 0, 0]) + b"unasked!"
 
 _OPERATOR = list(cases("operator.yaml"))
 _FLOW = list(cases("flow.yaml"))
@@ -30,6 +43,75 @@ def test_operator(run: Run) -> None:
 @pytest.mark.parametrize("run", _FLOW, ids=lambda case: case.id, indirect=True)
 def test_flow(run: Run) -> None:
     run()
+
+
+@pytest.fixture
+def scene(installation: Installation) -> Iterator[Scene]:
+    scene = Scene(installation)
+    yield scene
+    scene.close()
+    scene.cluster.kubectl("delete", "configmap/telemetry-overrides", "--namespace", NAMESPACE, "--ignore-not-found")
+
+
+@pytest.mark.nodes
+def test_the_log_level_is_overridden_while_they_run(scene: Scene) -> None:
+    """What an operator and a node say of clients that talk nonsense is for those who look for a fault. Of a well node nothing
+    else is: it is a library that warns there."""
+    cluster = scene.cluster
+    spec = {"output": {"otlp": {"endpoint": {"value": NOBODY}}}}
+    cluster.apply({"apiVersion": f"{GROUP}/v1beta1", "kind": "TracePipeline", "metadata": {"name": "level"}, "spec": spec})
+    scene.wait_for("tracepipeline/level", "GatewayHealthy", "GatewayReady")
+    settings = lambda: base64.b64decode(cluster.find("secret/telemetry-node", NAMESPACE)["data"]["settings.json"]).decode()
+    say = lambda: [
+        _says(cluster, OPERATORS, _talk_to_webhooks, "DEBUG", "a connection to the webhooks failed"),
+        _says(cluster, NODES, _talk_to_receiver, "WARN", "PING ack that we never sent"),
+    ]
+    before = settings()
+    assert say() == [False, False]
+    cluster.apply(_overrides("global: {logLevel: debug}"))
+    wait_until(lambda: say() == [True, True], "both of them say more")
+    assert "debug" in settings()
+    cluster.apply(_overrides(""))
+    wait_until(lambda: say() == [False, False], "both of them say no more than before")
+    assert settings() == before
+
+
+def _overrides(text: str) -> dict[str, object]:
+    metadata = {"name": "telemetry-overrides", "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"overrides": text}}
+
+
+def _says(cluster: Cluster, of: str, talk: Callable[[str], None], level: str, words: str) -> bool:
+    """Whether a pod of a part logs a line when somebody talks to it."""
+    pods = cluster.get("pods", "--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={of}")["items"]
+    pod = next(pod for pod in pods if is_ready(pod))
+
+    def said() -> int:
+        lines = map(json.loads, cluster.kubectl("logs", pod["metadata"]["name"], "--namespace", NAMESPACE).splitlines())
+        return sum(line["level"] == level and words in line.get("message", "") for line in lines)
+
+    before = said()
+    talk(pod["status"]["podIP"])
+    return said() > before
+
+
+def _talk_to_webhooks(address: str) -> None:
+    """What is no HTTP."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with socket.create_connection((address, 9443), timeout=10) as plain, context.wrap_socket(plain) as webhooks:
+        webhooks.sendall(b"nonsense\r\n\r\n")
+        # It refuses that, or closes the connection.
+        with suppress(OSError):
+            webhooks.recv(1)
+    time.sleep(_LOGGED_S)
+
+
+def _talk_to_receiver(address: str) -> None:
+    with socket.create_connection((address, 4317), timeout=10) as receiver:
+        receiver.sendall(_HELLO + _UNASKED)
+        time.sleep(_LOGGED_S)
 
 
 def test_what_the_operator_logged_is_no_surprise(cluster: Cluster, installation: Installation) -> None:
