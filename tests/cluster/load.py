@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 
-from backend import Backend
+from backend import Backend, Item
 from cluster import Object, wait_until
 from installation import NAMESPACE, Installation
 
@@ -42,7 +42,7 @@ class Load:
     SIGNALS = tuple(_HOW)
 
     def __init__(self, installation: Installation, node: str, signal: str, number: int):
-        self.name, self.signal = f"load-{signal}-{node}", signal
+        self.name, self.node, self.signal = f"load-{signal}-{node}", node, signal
         self._cluster, self._first = installation.cluster, number * _NUMBERS + 1
         self._report = self._cluster.file(node, f"{_REPORTS}/{self.name}.json")
         self._report.unlink(missing_ok=True)
@@ -50,11 +50,13 @@ class Load:
         send += [f"--first-id={self._first}", f"--report={_REPORTS}/{self.name}.json"]
         self._cluster.apply(_pod(self.name, node, installation.image, send))
 
+    def items(self, backend: Backend) -> list[Item]:
+        """Those of its items that arrived."""
+        return [it for it in backend.items(self.signal) if self._first <= _number(it) < self._first + _NUMBERS]
+
     def arrived(self, backend: Backend) -> Counter[int]:
         """How often each of its items arrived."""
-        ids = (base64.b64decode(it["item"].get("spanId", "")) for it in backend.items(self.signal))
-        numbers = (int.from_bytes(octets, "big") for octets in ids)
-        return Counter(number for number in numbers if self._first <= number < self._first + _NUMBERS)
+        return Counter(map(_number, self.items(backend)))
 
     def stop(self) -> Pushed:
         status = self._cluster.find(f"pod/{self.name}", "default")["status"]
@@ -96,6 +98,10 @@ def assert_once(pushed: list[tuple[Load, Pushed]], backend: Backend) -> None:
         print(f"{report.said}, {len(report.acknowledged)} items, {len(twice)} twice, the longest wait {report.longest_wait_s:.3f} s")
         alone = sorted(twice - report.sent_again)[:9]
         assert not alone, f"arrived twice, and {load.name} had sent them once: {alone}"
+
+
+def _number(item: Item) -> int:
+    return int.from_bytes(base64.b64decode(item["item"].get("spanId", "")), "big")
 
 
 def _numbers(ranges: list[list[int]]) -> set[int]:

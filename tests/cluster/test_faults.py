@@ -7,12 +7,13 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import grpc
 import pytest
 
 import client
-from backend import Backend, matches
+from backend import Backend, Item, matches
 from cluster import Cluster, Object, wait_until
 from installation import NAMESPACE, NODES, OPERATORS, Installation
 from load import Load, assert_once, ended, flow_on
@@ -257,13 +258,70 @@ def test_the_api_server_may_restart_while_data_flows(scene: Scene) -> None:
     count = len(later.items("logs"))
     scene.pushes(f"telemetry-otlp.{NAMESPACE}:4317", "load-later", seconds=2)
     wait_until(lambda: len(later.items("logs")) > count, "data flows to a pipeline that came after the restart")
-    is_marked = lambda item: matches(item, {"item": {"attributes": {"after": "restart"}}})
-    wait_until(lambda: any(map(is_marked, backend.items("logs"))), "data is what a pipeline says that changed after the restart")
+    wait_until(lambda: any(map(_is_marked, backend.items("logs"))), "data is what a pipeline says that changed after the restart")
     scene.wait_for_success("load-later")
     # What is left in a journal goes to the next pipeline of that name.
     wait_until(lambda: len(backend.items("logs")) == 500 * (_LOAD_S + 2), "nothing is left")
     for pipeline in ("logpipeline/later", "logpipeline/flow"):
         scene.wait_for(pipeline, "TelemetryFlowHealthy", "FlowHealthy")
+
+
+@pytest.mark.nodes
+def test_a_node_may_be_killed_while_the_api_server_hangs(scene: Scene) -> None:
+    """The kubelet starts its container again, and it goes on with its last good configuration. Nothing is lost, and what its
+    clients push comes twice only if it was under way when it was killed; what others push comes once."""
+    cluster, backend = scene.cluster, scene.backend()
+    cluster.apply(_pipeline("TracePipeline", "spans", backend.endpoint))
+    cluster.apply(_pipeline("LogPipeline", "records", backend.endpoint, input={"runtime": {"enabled": False}}))
+    for pipeline in ("tracepipeline/spans", "logpipeline/records"):
+        scene.wait_for(pipeline, "GatewayHealthy", "GatewayReady")
+    cluster.kubectl("rollout", "status", _GATEWAY, "--namespace", NAMESPACE, "--timeout=120s")
+    loads = scene.pushes_until_stopped()
+    flow_on(loads, backend)
+    of_node, others = [load for load in loads if load.node == "node1"], [load for load in loads if load.node != "node1"]
+    pod = next(pod["metadata"] for pod in _pods_of_nodes(cluster) if is_ready(pod) and pod["spec"]["nodeName"] == "node1")
+    with _hanging_api_server(cluster):
+        killed = _programs(pod["uid"])
+        assert killed, f"no process of {pod['name']} was found"
+        began = time.monotonic()
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
+        wait_until(lambda: _programs(pod["uid"]) - killed, "the container starts again")
+        flow_on(of_node, backend)
+        print(f"data flows {time.monotonic() - began:.1f} s after a node was killed")
+        flow_on(others, backend)
+    wait_until(lambda: _is_done(lambda: cluster.kubectl("get", "--raw=/readyz")), "the API server answers again")
+    said = cluster.kubectl("logs", pod["name"], "--namespace", NAMESPACE)
+    assert "beginning with the last good one" in said, said
+    scene.change(_pipeline("LogPipeline", "records", backend.endpoint, input={"runtime": {"enabled": False}}, transform=_MARK))
+    of_logs = [load for load in loads if load.signal == "logs"]
+    wait_until(lambda: all(any(map(_is_marked, load.items(backend))) for load in of_logs), "each node is told of a change", 90)
+    pushed = ended(loads, backend)
+    assert_once([(load, report) for load, report in pushed if load in others], backend)
+    for load in of_node:
+        print(f"{load.name}: {sum(count > 1 for count in load.arrived(backend).values())} items arrived twice")
+
+
+@contextlib.contextmanager
+def _hanging_api_server(cluster: Cluster) -> Iterator[None]:
+    """The kernel goes on to take connections for it, and nobody is answered: whoever asks it waits, and kubectl, too."""
+    process = int((cluster.state / "pid/kube-apiserver").read_text().split()[0])
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def _programs(pod_uid: str) -> set[int]:
+    """The processes of a pod but for the one that holds its namespaces."""
+    found = set()
+    for process in processes_of(pod_uid):
+        with contextlib.suppress(OSError):
+            program = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0]
+            if program.endswith(b"weir"):
+                found.add(process)
+    return found
 
 
 @pytest.mark.nodes
@@ -426,9 +484,16 @@ def _address(cluster: Cluster, pod: str) -> str:
     return cluster.find(f"pod/{pod}", NAMESPACE)["status"]["podIP"]
 
 
+def _pods_of_nodes(cluster: Cluster) -> list[Object]:
+    return cluster.get("pods", "--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={NODES}")["items"]
+
+
 def _pod_of_a_node(cluster: Cluster) -> str:
-    selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
-    return next(pod["metadata"]["name"] for pod in cluster.get("pods", *selector)["items"] if is_ready(pod))
+    return next(pod["metadata"]["name"] for pod in _pods_of_nodes(cluster) if is_ready(pod))
+
+
+def _is_marked(item: Item) -> bool:
+    return matches(item, {"item": {"attributes": {"after": "restart"}}})
 
 
 def _is_pushed(node: str) -> bool:
@@ -447,8 +512,7 @@ def _again(found: Object) -> Object:
 
 
 def _pods(cluster: Cluster) -> set[str]:
-    selector = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
-    staying = (pod["metadata"] for pod in cluster.get("pods", *selector)["items"])
+    staying = (pod["metadata"] for pod in _pods_of_nodes(cluster))
     return {pod["uid"] for pod in staying if "deletionTimestamp" not in pod}
 
 
