@@ -14,7 +14,7 @@ import pytest
 
 import client
 from backend import Backend, Item, matches
-from cluster import Cluster, Object, wait_until
+from cluster import Cluster, Object, pack, wait_until
 from installation import NAMESPACE, NODES, OPERATORS, Installation
 from load import Load, assert_once, ended, flow_on
 from processes import figure, page, processes_of
@@ -43,8 +43,8 @@ def _pipeline(kind: str, name: str, endpoint: str | Object, **spec: object) -> O
     }
 
 
-def _secret(name: str, **data: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data}
+def _secret(name: str, namespace: str = "default", **data: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "stringData": data}
 
 
 def _pod(name: str, image: str, command: list[str] | None, args: list[str] | None = None) -> Object:
@@ -220,9 +220,7 @@ def test_without_an_operator_changes_are_refused_and_data_flows(scene: Scene) ->
 def test_a_namespace_may_be_deleted_with_what_pipelines_need_of_it(scene: Scene) -> None:
     cluster, backend = scene.cluster, scene.backend()
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "doomed"}})
-    secret = _secret("backend", endpoint=backend.endpoint)
-    secret["metadata"]["namespace"] = "doomed"
-    cluster.apply(secret)
+    cluster.apply(_secret("backend", "doomed", endpoint=backend.endpoint))
     reference = {"valueFrom": {"secretKeyRef": {"name": "backend", "namespace": "doomed", "key": "endpoint"}}}
     cluster.apply(_pipeline("TracePipeline", "doomed", reference))
     cluster.apply(_pipeline("LogPipeline", "other", backend.endpoint, input={"runtime": {"enabled": False}}))
@@ -450,6 +448,54 @@ def test_a_secret_may_change_under_load(scene: Scene) -> None:
     scene.wait_for_success("load")
     _all_arrived_once(backends, 500 * _LOAD_S)
     assert _pods(cluster) == pods, "pods were restarted"
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[Scene]:
+    """A scene in a cluster of its own: other tests need what this one loses."""
+    cluster, image = Cluster(tmp_path / "cluster"), "weir.test/weir:1"
+    try:
+        cluster.run("up", "1")
+        cluster.run("load-image", pack(tmp_path / "weir.tar", image))
+        installation = Installation(cluster, image)
+        installation.install()
+        scene = Scene(installation)
+        yield scene
+        for backend in scene.backends:
+            backend.stop()
+    finally:
+        cluster.run("down")
+
+
+@pytest.mark.nodes
+def test_what_waits_on_a_node_outlives_the_namespace_of_weir(doomed: Scene) -> None:
+    """Somebody deletes it under load, and goes on as docs/operations.md says. Pipelines were never in it, and a Secret was."""
+    installation, cluster, backend, later = doomed.installation, doomed.cluster, doomed.backend(), doomed.backend()
+    reference = {"valueFrom": {"secretKeyRef": {"name": "kept", "namespace": NAMESPACE, "key": "endpoint"}}}
+    cluster.apply(_secret("kept", NAMESPACE, endpoint=NOBODY))
+    cluster.apply(_pipeline("TracePipeline", "kept", reference))
+    cluster.apply(_pipeline("LogPipeline", "flow", backend.endpoint, input={"runtime": {"enabled": False}}))
+    for pipeline in ("tracepipeline/kept", "logpipeline/flow"):
+        doomed.wait_for(pipeline, "GatewayHealthy", "GatewayReady")
+    spans = 1000
+    push = ["load", "traces", f"--endpoint=telemetry-otlp.{NAMESPACE}:4317", f"--items={spans}", "--attributes=2", "--retry"]
+    doomed.start("kept", installation.image, None, push)
+    doomed.wait_for_success("kept")
+    loads = [Load(installation, "node1", "logs", 0)]
+    flow_on(loads, backend)
+
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    wait_until(lambda: not cluster.get("pods", "--namespace", NAMESPACE)["items"], "nothing runs in it any more", 180)
+    assert cluster.find("telemetry/default", NAMESPACE), "nothing keeps the namespace"
+    no_finalizers = '{"metadata": {"finalizers": null}}'
+    cluster.kubectl("patch", "telemetry", "default", "--namespace", NAMESPACE, "--type=merge", f"--patch={no_finalizers}")
+    wait_until(lambda: not cluster.find(f"namespace/{NAMESPACE}"), "the namespace is gone", 120)
+    installation.install()
+    cluster.apply(_secret("kept", NAMESPACE, endpoint=later.endpoint))
+
+    _all_arrived_once([later], spans, "traces")
+    flow_on(loads, backend)
+    assert_once(ended(loads, backend), backend)
 
 
 def _all_arrived_once(backends: list[Backend], items: int, signal: str = "logs") -> None:
