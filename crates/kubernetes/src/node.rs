@@ -3,7 +3,7 @@
 //! `configuration` reads the Secret of the operator, `keep` cuts objects down to what is used, `objects` has their
 //! documents, `local` makes facts of what is around the node, and `cluster` states of what is in the cluster; `wants`
 //! says what is watched at all. All of them are pure, but for the texts that pods share in `local`. `watch` talks to the
-//! API server, and `tasks` runs the watches.
+//! API server, and `tasks` runs the watches. `page` is what a node says of itself.
 //!
 //! Invariants:
 //! - **NODE-1** What was seen last stays true until something else is seen: without the API server, a node goes on.
@@ -15,6 +15,7 @@ mod configuration;
 mod keep;
 mod local;
 mod objects;
+pub(crate) mod page;
 mod tasks;
 mod wants;
 mod watch;
@@ -32,6 +33,7 @@ use tokio::time::timeout;
 use weir_plan::{ClusterFacts, ClusterState};
 
 pub use configuration::{Configuration, Settings};
+pub use page::{BackendOfPage, NodePage, PAGE, PipelineOfPage, most_frequent, most_page_bytes};
 pub use wants::Wants;
 
 pub use crate::changed_by::{Manager, Origin};
@@ -41,11 +43,6 @@ use crate::lease::Leadership;
 use cluster::Cluster;
 use local::Local;
 use watch::Progress;
-
-/// Where a node says how it and its pipelines are, on the port of the metrics. The operator and `weir doctor` ask it.
-pub const PAGE: &str = "/node";
-/// What is read of that: thousands of pipelines.
-pub const MAX_PAGE_BYTES: usize = 2 << 20;
 
 /// A Lease is given back within this time, or ends by itself.
 const FAREWELL: Duration = Duration::from_secs(2);

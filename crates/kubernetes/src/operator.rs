@@ -23,7 +23,7 @@ pub(crate) mod object;
 mod options;
 mod overrides;
 pub(crate) mod pending;
-mod picture;
+pub(crate) mod picture;
 pub(crate) mod references;
 pub(crate) mod shell;
 mod status;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::{CertificateSeen, Examination, Options, Part, PodSeen, Resource};
 use crate::certificates;
 use crate::client::words;
-use crate::node::{MAX_PAGE_BYTES, PAGE};
+use crate::node::{PAGE, most_page_bytes};
 use crate::operator::layout::Workload;
 use crate::operator::names::{self, METRICS_PORT};
 use crate::operator::object::kinds::{self, Kind};
@@ -29,6 +29,8 @@ use crate::webhook;
 const PAGE_PATIENCE: Duration = Duration::from_secs(5);
 /// Pods that are asked at the same time.
 const AT_ONCE: usize = 16;
+/// The page of a node may be as long as with so many pipelines, also where fewer are known.
+const LEAST_PIPELINES: usize = 1024;
 /// Of a log and of events, so many lines are kept.
 const MOST_LINES: usize = 20;
 
@@ -37,7 +39,7 @@ const OPERATOR: &str = "telemetry-manager";
 
 /// Looks at a cluster.
 pub async fn look(client: &Client, options: &Options) -> Examination {
-    let mut look = Look { client, options, unread: Vec::new() };
+    let mut look = Look { client, options, most_page_bytes: most_page_bytes(LEAST_PIPELINES), unread: Vec::new() };
     let api_server = look.version().await;
     let mut resources = Vec::new();
     let mut pipelines = Vec::new();
@@ -49,6 +51,7 @@ pub async fn look(client: &Client, options: &Options) -> Examination {
             }
         }
     }
+    look.most_page_bytes = most_page_bytes(pipelines.len().max(LEAST_PIPELINES));
     let pods = look.pods().await;
     let revision = look.revision().await;
     let leader = look.leader().await;
@@ -89,6 +92,7 @@ pub(super) fn warnings(log: &str) -> Vec<String> {
 struct Look<'a> {
     client: &'a Client,
     options: &'a Options,
+    most_page_bytes: usize,
     unread: Vec<String>,
 }
 
@@ -166,10 +170,10 @@ impl Look<'_> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{METRICS_PORT}/proxy{PAGE}");
         let asked = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
         let page = self.client.request_stream(asked).await.map_err(|error| words(&error))?;
-        let (mut text, most) = (Vec::new(), MAX_PAGE_BYTES as u64);
-        page.take(most + 1).read_to_end(&mut text).await.map_err(|error| error.to_string())?;
-        if text.len() > MAX_PAGE_BYTES {
-            return Err(format!("it is longer than {} MiB, the most that is read", MAX_PAGE_BYTES >> 20));
+        let (mut text, most) = (Vec::new(), self.most_page_bytes);
+        page.take(most as u64 + 1).read_to_end(&mut text).await.map_err(|error| error.to_string())?;
+        if text.len() > most {
+            return Err(format!("it is longer than {} KiB, the most that is read", most >> 10));
         }
         serde_json::from_slice(&text).map_err(|error| error.to_string())
     }

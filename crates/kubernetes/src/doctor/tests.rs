@@ -61,7 +61,7 @@ fn when_all_is_well_nothing_is_found() {
 #[test]
 fn each_thing_that_is_wrong_is_told() {
     type Spoil = fn(&mut Examination);
-    let cases: [(Spoil, &str); 14] = [
+    let cases: [(Spoil, &str); 15] = [
         (|seen| seen.pods.retain(|pod| pod.part == Part::Node), "no operator runs in the namespace kyma-system"),
         (|seen| seen.pods[0].ready = false, "no operator is ready"),
         (|seen| seen.leader = None, "no operator leads"),
@@ -83,6 +83,14 @@ fn each_thing_that_is_wrong_is_told() {
                     json!({"state": "refused", "code": "401", "message": "no\nway"});
             },
             "the backend of traces/shop is not well, as node n1 sees it: refused: 401: no",
+        ),
+        (
+            |seen| {
+                let pipeline = &mut seen.pods[1].page.as_mut().unwrap()["pipelines"][0];
+                pipeline["backend"] = json!({"state": "refused", "code": "401", "message": ""});
+                pipeline["verdict"] = json!({"trouble": {"words": "401: no way"}});
+            },
+            "the backend of traces/shop is not well, as node n1 sees it: refused: 401: no way",
         ),
         (
             |seen| {

@@ -51,7 +51,7 @@ struct Room<'a> {
 
 impl<'a> Room<'a> {
     fn new(options: &'a Options) -> Self {
-        let most = memory_of_nodes(options) / MEMORY_PER_PIPELINE;
+        let most = most_pipelines(options);
         Self { options, of_signal: BTreeMap::new(), of_memory: most, most, secrets: BTreeSet::new() }
     }
 
@@ -106,6 +106,11 @@ pub(crate) fn of_values(secrets: &[Value]) -> Result<(), String> {
     }
     let (bytes, most) = (bytes >> 10, MAX_VALUES_BYTES >> 10);
     Err(format!("The values of Secrets that it refers to have {bytes} KiB in base64; at most {most} KiB are allowed"))
+}
+
+/// So many pipelines can run on every node.
+pub(crate) fn most_pipelines(options: &Options) -> usize {
+    memory_of_nodes(options) / MEMORY_PER_PIPELINE
 }
 
 /// `--memory` of the process with the least of it, in bytes.

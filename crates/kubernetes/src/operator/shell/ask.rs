@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::world::World;
 use crate::lease::Leadership;
-use crate::node::{MAX_PAGE_BYTES, PAGE};
-use crate::operator::Options;
+use crate::node::{PAGE, most_page_bytes};
 use crate::operator::names::METRICS_PORT;
 use crate::operator::picture::{Answer, PodState};
+use crate::operator::{Options, limits};
 
 /// From one round to the next, unless there are more nodes than can be asked in it.
 const EVERY: Duration = Duration::from_secs(5);
@@ -35,6 +35,7 @@ const AT_ONCE: usize = 64;
 /// Asks all nodes in rounds, while this process leads.
 pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, options: Arc<Options>) {
     let mut next = Instant::now();
+    let most_bytes = most_page_bytes(limits::most_pipelines(&options));
     loop {
         tokio::select! {
             () = sleep_until(next) => {}
@@ -50,7 +51,7 @@ pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, op
         let pods: Vec<_> =
             world.look(|seen| seen.pods.values().map(|pod| (pod.name.clone(), pod.ip.clone())).collect());
         next = begins + EVERY.max(Duration::from_secs((pods.len() / A_SECOND) as u64));
-        let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip).await?)) });
+        let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip, most_bytes).await?)) });
         let mut answers: BTreeMap<_, _> =
             answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
         if let Some(pending) = &options.pending {
@@ -74,9 +75,9 @@ fn waiting(
 }
 
 /// Nothing if the node cannot be reached, or says what is no answer: how its pod is says the API server.
-async fn ask(ip: &str) -> Option<Answer> {
+async fn ask(ip: &str, most_bytes: usize) -> Option<Answer> {
     let address = SocketAddr::new(ip.parse::<IpAddr>().ok()?, METRICS_PORT);
-    match timeout(PATIENCE, get(address)).await {
+    match timeout(PATIENCE, get(address, most_bytes)).await {
         Ok(Ok(body)) => {
             let answer = serde_json::from_slice(&body);
             if let Err(error) = &answer {
@@ -97,7 +98,7 @@ async fn ask(ip: &str) -> Option<Answer> {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-async fn get(address: SocketAddr) -> Result<Bytes, Failure> {
+async fn get(address: SocketAddr, most_bytes: usize) -> Result<Bytes, Failure> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(PAGE).header("host", address.to_string()).body(Empty::<Bytes>::new())?;
@@ -106,7 +107,7 @@ async fn get(address: SocketAddr) -> Result<Bytes, Failure> {
         if !answer.status().is_success() {
             return Err(format!("status {}", answer.status()).into());
         }
-        Ok::<_, Failure>(Limited::new(answer.into_body(), MAX_PAGE_BYTES).collect().await?.to_bytes())
+        Ok::<_, Failure>(Limited::new(answer.into_body(), most_bytes).collect().await?.to_bytes())
     };
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
@@ -127,8 +128,12 @@ mod tests {
     use weir_observe::State;
 
     use super::*;
+    use crate::node::page;
 
-    async fn served(response: String) -> Result<Bytes, Failure> {
+    /// As many pipelines as run by default.
+    const MOST_BYTES: usize = most_page_bytes(768);
+
+    async fn served(response: impl AsRef<[u8]>) -> Result<Bytes, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serve = async {
@@ -136,9 +141,9 @@ mod tests {
             let mut asked = [0; 1024];
             let n = stream.read(&mut asked).await.unwrap();
             assert!(asked[..n].starts_with(b"GET /node HTTP/1.1\r\n"));
-            drop(stream.write_all(response.as_bytes()).await);
+            drop(stream.write_all(response.as_ref()).await);
         };
-        let ((), got) = tokio::join!(serve, get(address));
+        let ((), got) = tokio::join!(serve, get(address, MOST_BYTES));
         got
     }
 
@@ -155,9 +160,18 @@ mod tests {
         let expected = [("traces/other".to_owned(), State::Healthy), ("traces/shop".to_owned(), State::SomeDropped)];
         assert_eq!((answer.revision.as_deref(), states.as_slice()), (Some("ab"), expected.as_slice()));
         assert_eq!(answer.pipelines[&"traces/shop".parse().unwrap()].trouble.as_ref().unwrap().amounts.rejected, 5);
-        assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n".to_owned()).await.is_err());
-        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_PAGE_BYTES + 1));
+        assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n").await.is_err());
+        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MOST_BYTES + 1));
         assert!(served(endless).await.is_err());
-        assert!(served("nonsense\r\n\r\n".to_owned()).await.is_err());
+        assert!(served("nonsense\r\n\r\n").await.is_err());
+    }
+
+    /// A node is not silent when it has most to tell.
+    #[tokio::test]
+    async fn a_node_is_heard_of_which_every_pipeline_is_in_trouble() {
+        let mut response = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+        response.extend(page::tests::of_troubles(768, '\u{1f525}'));
+        let answer: Answer = serde_json::from_slice(&served(response).await.unwrap()).unwrap();
+        assert_eq!(answer.pipelines.len(), 768);
     }
 }
