@@ -3,9 +3,12 @@
 
     bench/nodes/run.py target/release/weir                        1,000 nodes with 50 pipelines
     bench/nodes/run.py target/release/weir --nodes 5000 --seconds 120
+    bench/nodes/run.py target/release/weir --nodes 1000 --pipelines 1000
+    bench/nodes/run.py target/release/weir --nodes 1000 --pipelines 1000 --troubles 100
 
 The API server and the nodes are made up: it has pods with addresses of 127.0.0.0/8, at all of which this script answers at the
-port that nodes have. That port, 8888, must be free. Every node says that one of the pipelines loses data, another one on each.
+port that nodes have. That port, 8888, must be free. Every node says that so many of the pipelines lose data, others on each; the
+backend's words have 200 characters, and differ from node to node.
 """
 
 import argparse
@@ -57,37 +60,60 @@ def _pod(number: int) -> dict:
     return pod
 
 
+def _number(address: str) -> int:
+    """Of the pod with this address."""
+    _, _, high, low = map(int, address.split("."))
+    return high * 250 + low - 1
+
+
 class Node(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    answers: list[bytes] = []
+    well: list[str] = []
+    troubled: list[str] = []
+    troubles = 1
     asked = 0
 
     def do_GET(self) -> None:
         Node.asked += 1
-        body = self.answers[Node.asked % len(self.answers)]
+        body = self._page(_number(self.connection.getsockname()[0])).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
+    def _page(self, number: int) -> str:
+        """All pipelines deliver, and a few of them lose some: on each node those that follow those of the one before."""
+        told, node = list(self.well), f"{number:06}"
+        for count in range(self.troubles):
+            at = (number * self.troubles + count) % len(told)
+            told[at] = self.troubled[at].replace("NODE##", node)
+        head = '{"revision":"ab","error":null,"roles":["gateway","logs","metrics"],"connections":3,"pipelines":['
+        return head + ",".join(told) + "]}"
+
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""
 
 
-def _answers(pipelines: int) -> list[bytes]:
-    """Of each node: all pipelines deliver, and one of them loses some."""
-    roles = {"gateway": True, "agent": False}
-
-    def answer(bad: int) -> bytes:
-        told = []
-        for number in range(pipelines):
-            verdict: dict = {"roles": roles, "delivers": True}
-            if number == bad:
-                verdict["trouble"] = {"state": "some_dropped", "since": 7, "amounts": {"rejected": 5}, "kept": {"items": 1}}
-            told.append({"pipeline": f"traces/p{number}", "delivered": 3, "verdict": verdict})
-        return json.dumps({"revision": "ab", "error": None, "pipelines": told}).encode()
-
-    return [answer(bad) for bad in range(pipelines)]
+def _told(number: int, is_troubled: bool) -> str:
+    """What a node says of a pipeline, with as many fields as it has."""
+    verdict: dict = {"roles": {"gateway": True, "agent": False}, "delivers": True}
+    if is_troubled:
+        words = "503: no room for the request NODE##, come again later ".ljust(200, ".")
+        amounts = {"delivered": 31415, "dropped": 0, "rejected": 5271, "refused": 0, "requests": 927, "turned_away": 0}
+        kept = {"items": 12, "bytes": 3440, "room_bytes": 10 << 30, "room_seconds": 86400, "disk_free_bytes": 5 << 30}
+        trouble = {"state": "some_dropped", "since": 1790000000, "amounts": amounts, "kept": kept, "words": words}
+        verdict["trouble"] = trouble
+    told = {
+        "pipeline": f"traces/p{number}",
+        "delivered": 31415,
+        "dropped": {},
+        "rejected": {"400": 5271} if is_troubled else {},
+        "pending": 12,
+        "pending_bytes": 3440,
+        "backend": {"state": "ok", "tried": True, "code": "", "message": ""},
+        "verdict": verdict,
+    }
+    return json.dumps(told, separators=(",", ":"))
 
 
 class _Server(ThreadingHTTPServer):
@@ -136,17 +162,22 @@ def main() -> None:
     parser.add_argument("weir", type=Path)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pipelines", type=int, default=50)
+    parser.add_argument("--troubles", type=int, default=1, help="pipelines in trouble on each node")
     parser.add_argument("--seconds", type=float, default=60)
     args = parser.parse_args()
     pipelines = [_pipeline(number) for number in range(args.pipelines)]
     pods = [_pod(number) for number in range(args.nodes)]
-    Node.answers = _answers(args.pipelines)
+    Node.well, Node.troubled = ([_told(number, bad) for number in range(args.pipelines)] for bad in (False, True))
+    Node.troubles = min(args.troubles, args.pipelines)
     _serve_nodes()
     api = ApiServer(objects={"pods": pods, "telemetries": [TELEMETRY], "tracepipelines": pipelines})
     with tempfile.TemporaryDirectory() as directory:
         kubeconfig = write_kubeconfig(Path(directory, "kubeconfig"), api.url)
         ports = ["--listen", "127.0.0.1", "--metrics-port", str(_METRICS_PORT), "--health-port", str(_HEALTH_PORT)]
-        command = [args.weir, "operator", "--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1", *ports]
+        # A pipeline takes 1 MiB of three quarters of it.
+        memory = json.dumps({"limits": {"memory": f"{max(1024, 2 * args.pipelines)}Mi"}})
+        options = ["--no-webhooks", "--image", "weir:1", f"--node-resources={memory}", *ports]
+        command = [args.weir, "operator", "--kubeconfig", kubeconfig, *options]
         log = Path(directory, "log").open("w+")
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
@@ -165,6 +196,7 @@ def _report(process: subprocess.Popen, args: argparse.Namespace) -> None:
     grown = lambda name: after[f"weir_operator_{name}_total"] - before[f"weir_operator_{name}_total"]
     print(f"nodes that answer             {after['weir_operator_nodes_answering']:8.0f}")
     print(f"pipelines                     {args.pipelines:8}")
+    print(f"in trouble on each node       {Node.troubles:8}")
     print(f"nodes asked a second          {rate:8.1f}")
     print(f"each node is asked every      {args.nodes / rate:8.1f} s")
     print(f"CPU of the operator           {share:8.1f} % of a core")

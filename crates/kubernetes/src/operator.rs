@@ -13,7 +13,7 @@
 
 pub(crate) mod configuration;
 mod decide;
-mod flow;
+pub(crate) mod flow;
 pub(crate) mod layout;
 mod leftovers;
 pub(crate) mod limits;

@@ -1,10 +1,14 @@
 //! How data flows: what the nodes say of each pipeline becomes one answer. What is a trouble was decided on the nodes
 //! (`weir-observe`); here it is only put together.
 
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_observe::{Amounts, Kept, State, Trouble, Verdict};
+use weir_observe::{Amounts, Kept, State, Trouble};
 use weir_plan::PipelineId;
+
+pub(crate) use told::{Common, Told, Troubled};
 
 use super::layout::Workload;
 use super::picture::{Answer, PodState};
@@ -14,9 +18,6 @@ const ROUNDS: u8 = 6;
 
 /// So many pods with a trouble are named.
 const MOST_NAMED: usize = 3;
-
-/// What a pod says of a pipeline, with its name.
-pub(crate) type Heard<'a> = (&'a str, &'a Verdict);
 
 /// How the data of a pipeline flows, of what clients push and of what agents collect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) struct Probing {
 pub(crate) struct Said {
     /// By the names of pods.
     nodes: BTreeMap<String, Node>,
+    /// What those said in this round that had said nothing before.
+    new: BTreeMap<String, Told>,
     flows: BTreeMap<PipelineId, Flow>,
     delivering: BTreeSet<PipelineId>,
 }
@@ -62,16 +65,49 @@ struct Node {
     workload: Workload,
     /// Since then, or since it is there.
     rounds: u8,
-    verdicts: Option<BTreeMap<PipelineId, Verdict>>,
+    told: Option<Told>,
     is_there: bool,
 }
 
+/// What all nodes say of a pipeline.
+#[derive(Default)]
+struct Heard<'a> {
+    /// Those that have it.
+    nodes: usize,
+    /// Whether one delivers something.
+    delivers: bool,
+    /// Whether one does that has not just begun to deliver again.
+    is_delivered: bool,
+    /// Its troubles, in the order of the names of pods.
+    troubled: Vec<(&'a str, &'a Troubled)>,
+}
+
+impl<'a> Heard<'a> {
+    fn add(&mut self, pod: &'a str, delivers: bool, troubled: Option<&'a Troubled>) {
+        self.nodes += 1;
+        self.delivers |= delivers;
+        self.is_delivered |= delivers && !troubled.is_some_and(|of| of.trouble.state.delivers_nothing());
+        self.troubled.extend(troubled.map(|of| (pod, of)));
+    }
+}
+
 impl Said {
-    /// Takes the answers of a round in which these pods were asked; returns whether they say anything else than those before.
-    /// What nodes said that are not there any more is forgotten.
-    pub(crate) fn take<'a>(
+    /// Takes what a node says of its pipelines in a round that goes on. It takes the place of what that node said before, so
+    /// that never all of it is there twice, and counts from the end of the round on.
+    pub(crate) fn hear(&mut self, pod: &str, told: Told) {
+        match self.nodes.get_mut(pod).and_then(|node| node.told.as_mut()) {
+            Some(known) => *known = told,
+            None => {
+                self.new.insert(pod.to_owned(), told);
+            }
+        }
+    }
+
+    /// Ends a round in which these pods were asked, and these have answered and were heard; returns whether they say anything
+    /// else than before. What nodes said that are not there any more is forgotten.
+    pub(crate) fn end_round<'a>(
         &mut self,
-        answers: &mut BTreeMap<String, Answer>,
+        answers: &BTreeMap<String, Answer>,
         asked: impl Iterator<Item = &'a PodState>,
     ) -> bool {
         let before = (std::mem::take(&mut self.flows), std::mem::take(&mut self.delivering), self.probing());
@@ -80,15 +116,17 @@ impl Said {
             node.is_there = false;
         }
         for PodState { name, workload, ready, .. } in asked {
-            let new = || Node { workload: *workload, rounds: 0, verdicts: None, is_there: false };
+            let new = || Node { workload: *workload, rounds: 0, told: None, is_there: false };
             let node = self.nodes.entry(name.clone()).or_insert_with(new);
             node.is_there = *ready || answers.contains_key(name);
         }
-        for (pod, answer) in answers {
+        for pod in answers.keys() {
             if let Some(node) = self.nodes.get_mut(pod) {
-                (node.rounds, node.verdicts) = (0, Some(std::mem::take(&mut answer.pipelines)));
+                node.rounds = 0;
+                node.told = self.new.remove(pod).or_else(|| node.told.take());
             }
         }
+        self.new.clear();
         self.nodes.retain(|_, node| node.is_there || node.rounds < ROUNDS);
         self.put_together();
         before != (self.flows.clone(), self.delivering.clone(), self.probing())
@@ -99,7 +137,7 @@ impl Said {
         let mut all: BTreeMap<_, Probing> = BTreeMap::new();
         for node in self.nodes.values() {
             let of = all.entry(node.workload).or_default();
-            match (node.rounds < ROUNDS, &node.verdicts) {
+            match (node.rounds < ROUNDS, &node.told) {
                 (true, Some(_)) => of.answer += 1,
                 // It has just come.
                 (true, None) => {}
@@ -120,14 +158,14 @@ impl Said {
     }
 
     fn put_together(&mut self) {
-        let mut by_pipeline: BTreeMap<&PipelineId, Vec<Heard<'_>>> = BTreeMap::new();
+        let mut by_pipeline: BTreeMap<&PipelineId, Heard<'_>> = BTreeMap::new();
         let heard = self.nodes.iter().filter(|(_, node)| node.is_there && node.rounds < ROUNDS);
-        for (pod, verdicts) in heard.filter_map(|(pod, node)| Some((pod.as_str(), node.verdicts.as_ref()?))) {
-            for (id, verdict) in verdicts {
-                by_pipeline.entry(id).or_default().push((pod, verdict));
+        for (pod, told) in heard.filter_map(|(pod, node)| Some((pod.as_str(), node.told.as_ref()?))) {
+            for (id, delivers, troubled) in told.each() {
+                by_pipeline.entry(id).or_default().add(pod, delivers, troubled);
             }
         }
-        let delivering = by_pipeline.iter().filter(|(_, heard)| heard.iter().any(|(_, verdict)| verdict.delivers));
+        let delivering = by_pipeline.iter().filter(|(_, heard)| heard.delivers);
         self.delivering = delivering.map(|(id, _)| (*id).clone()).collect();
         let flows = by_pipeline.into_iter().map(|(id, heard)| (id, Flow::of(&heard)));
         self.flows = flows.filter(|(_, flow)| *flow != Flow::default()).map(|(id, flow)| (id.clone(), flow)).collect();
@@ -135,56 +173,61 @@ impl Said {
 }
 
 impl Flow {
-    /// In the order of the names of pods.
-    pub(crate) fn of(heard: &[Heard<'_>]) -> Self {
-        let found = |concerns: fn(&Verdict) -> bool| {
-            let concerned: Vec<_> = heard.iter().copied().filter(|(_, verdict)| concerns(verdict)).collect();
+    fn of(heard: &Heard<'_>) -> Self {
+        let found = |concerns: fn(&Troubled) -> bool| {
+            let concerned: Vec<_> = heard.troubled.iter().copied().filter(|(_, troubled)| concerns(troubled)).collect();
             Found::of(&concerned, heard)
         };
         // Clients alone are turned away.
-        let of_agent = |verdict: &Verdict| verdict.roles.agent && verdict.state() != State::Throttling;
-        Self { gateway: found(|verdict| verdict.roles.gateway), agent: found(of_agent) }
+        let of_agent = |of: &Troubled| of.roles.agent && of.trouble.state != State::Throttling;
+        Self { gateway: found(|of| of.roles.gateway), agent: found(of_agent) }
     }
 }
 
 impl Found {
-    fn of(concerned: &[Heard<'_>], all: &[Heard<'_>]) -> Option<Self> {
-        let troubled = concerned.iter().filter_map(|(pod, verdict)| Some((*pod, verdict.trouble.as_deref()?)));
-        let (pods, troubles): (Vec<&str>, Vec<&Trouble>) = troubled.unzip();
-        let is_delivered = all.iter().any(|(_, verdict)| verdict.delivers && !verdict.state().delivers_nothing());
+    fn of(concerned: &[(&str, &Troubled)], heard: &Heard<'_>) -> Option<Self> {
         let for_all = |trouble: &Trouble| match trouble.state {
-            State::AllDropped if is_delivered => State::SomeDropped,
-            State::NothingDelivered if is_delivered => State::BufferFilling,
+            State::AllDropped if heard.is_delivered => State::SomeDropped,
+            State::NothingDelivered if heard.is_delivered => State::BufferFilling,
             state => state,
         };
+        let troubles = || concerned.iter().map(|(_, troubled)| &troubled.trouble);
         // Of several, the first counts.
-        let worst = troubles.iter().rev().max_by_key(|trouble| for_all(trouble))?;
-        let state = for_all(worst);
+        let (_, worst) = concerned.iter().rev().max_by_key(|(_, troubled)| for_all(&troubled.trouble))?;
+        let state = for_all(&worst.trouble);
         let trouble = Trouble {
-            state: worst.state,
-            since: troubles.iter().map(|trouble| trouble.since).min().unwrap_or_default(),
-            amounts: troubles.iter().map(|trouble| trouble.amounts).fold(Amounts::default(), Amounts::and),
-            kept: troubles.iter().map(|trouble| trouble.kept).reduce(Kept::and).unwrap_or_default(),
-            words: worst.words.clone(),
+            state: worst.trouble.state,
+            since: troubles().map(|trouble| trouble.since).min().unwrap_or_default(),
+            amounts: troubles().map(|trouble| trouble.amounts).fold(Amounts::default(), Amounts::and),
+            kept: troubles().map(|trouble| trouble.kept).reduce(Kept::and).unwrap_or_default(),
+            words: worst.words.as_ref().to_owned(),
         };
-        let named = pods.iter().take(MOST_NAMED).map(|pod| (*pod).to_owned()).collect();
-        Some(Self { state, trouble, nodes: troubles.len(), of: all.len(), pods: named })
+        let pods = concerned.iter().take(MOST_NAMED).map(|(pod, _)| (*pod).to_owned()).collect();
+        Some(Self { state, trouble, nodes: concerned.len(), of: heard.nodes, pods })
     }
 }
 
 #[cfg(test)]
 impl Flow {
     /// What the pods `pod-0`, `pod-1` and so on say.
-    pub(crate) fn of_pods(verdicts: &[&Verdict]) -> Self {
-        let pods: Vec<_> = (0..verdicts.len()).map(|number| format!("pod-{number}")).collect();
-        let heard: Vec<_> = pods.iter().map(String::as_str).zip(verdicts.iter().copied()).collect();
+    pub(crate) fn of_pods(verdicts: &[&weir_observe::Verdict]) -> Self {
+        let id = PipelineId::new(weir_plan::Signal::Traces, "shop");
+        let told = |verdict: &weir_observe::Verdict| Told::from(BTreeMap::from([(id.clone(), verdict.clone())]));
+        let pods: Vec<_> = (0..)
+            .zip(verdicts.iter().copied())
+            .map(|(number, verdict)| (format!("pod-{number}"), told(verdict)))
+            .collect();
+        let mut heard = Heard::default();
+        for (pod, told) in &pods {
+            told.each().for_each(|(_, delivers, troubled)| heard.add(pod, delivers, troubled));
+        }
         Self::of(&heard)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_observe::Roles;
+    use weir_observe::{Roles, Verdict};
     use weir_plan::Signal;
 
     use super::*;
@@ -257,6 +300,18 @@ mod tests {
         assert_eq!(agent.unwrap().state, State::SomeDropped, "the other one delivers");
     }
 
+    /// A round in which these pods were asked.
+    fn one_round<'a>(
+        said: &mut Said,
+        mut answers: BTreeMap<String, Answer>,
+        asked: impl Iterator<Item = &'a PodState>,
+    ) {
+        for (pod, answer) in &mut answers {
+            said.hear(pod, std::mem::take(&mut answer.pipelines));
+        }
+        said.end_round(&answers, asked);
+    }
+
     fn pod(name: &str) -> PodState {
         PodState { name: name.to_owned(), ready: true, ..PodState::default() }
     }
@@ -268,11 +323,11 @@ mod tests {
         let a = pod("a");
         let mut take = |says: Option<State>, is_there: bool| {
             let answer = |state| Answer {
-                pipelines: BTreeMap::from([(shop.clone(), verdict(state, false))]),
+                pipelines: BTreeMap::from([(shop.clone(), verdict(state, false))]).into(),
                 ..Answer::default()
             };
-            let mut answers = says.map(|state| ("a".to_owned(), answer(state))).into_iter().collect();
-            said.take(&mut answers, is_there.then_some(&a).into_iter());
+            let answers = says.map(|state| ("a".to_owned(), answer(state))).into_iter().collect();
+            one_round(&mut said, answers, is_there.then_some(&a).into_iter());
             said.flows().contains_key(&shop)
         };
         assert!(take(Some(State::AllDropped), true));
@@ -284,13 +339,31 @@ mod tests {
         assert!(!take(None, false));
     }
 
+    /// What is decided in the middle of a round is decided from the round before, and what is new wakes whoever decides.
+    #[test]
+    fn what_is_heard_counts_when_the_round_ends() {
+        let shop = PipelineId::new(Signal::Traces, "shop");
+        let told = |state| Told::from(BTreeMap::from([(shop.clone(), verdict(state, true))]));
+        let (mut said, a) = (Said::default(), pod("a"));
+        let answers = BTreeMap::from([("a".to_owned(), Answer::default())]);
+        assert!(said.end_round(&BTreeMap::new(), [&a].into_iter()), "it has come");
+        for (state, is_new) in [(State::Healthy, true), (State::SomeDropped, true), (State::SomeDropped, false)] {
+            let before = (said.flows().clone(), said.delivering().clone(), said.probing());
+            said.hear("a", told(state));
+            assert_eq!((said.flows().clone(), said.delivering().clone(), said.probing()), before);
+            assert_eq!(said.end_round(&answers, [&a].into_iter()), is_new, "{state:?}");
+            assert_eq!(said.flows().contains_key(&shop), state == State::SomeDropped);
+            assert_eq!((said.delivering().len(), said.probing()[&Workload::Node].answer), (1, 1));
+        }
+    }
+
     #[test]
     fn nodes_that_do_not_answer_are_counted_after_a_while() {
         let mut said = Said::default();
         let mut round = |pods: &[&str], answers: &[&str]| {
             let pods: Vec<_> = pods.iter().map(|name| pod(name)).collect();
-            let mut answers = answers.iter().map(|name| ((*name).to_owned(), Answer::default())).collect();
-            said.take(&mut answers, pods.iter());
+            let answers = answers.iter().map(|name| ((*name).to_owned(), Answer::default())).collect();
+            one_round(&mut said, answers, pods.iter());
             let Probing { answer, silent } = said.probing().remove(&Workload::Node).unwrap_or_default();
             (answer, silent)
         };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use weir_observe::Verdict;
 use weir_plan::{PipelineId, Signal};
 
-use super::flow::{Flow, Probing};
+use super::flow::{Flow, Probing, Told};
 use super::layout::Workload;
 use super::object::ObjectKey;
 use super::object::kinds::{self, Kind};
@@ -154,8 +154,8 @@ pub(crate) struct Answer {
     pub(crate) owes: bool,
     /// What of them waits for a backend that takes data, in bytes: another process would help there.
     pub(crate) waiting_bytes: u64,
-    /// How data flows.
-    pub(crate) pipelines: BTreeMap<PipelineId, Verdict>,
+    /// How data flows, until that is heard (`flow`).
+    pub(crate) pipelines: Told,
 }
 
 impl Answer {
@@ -204,7 +204,8 @@ impl From<NodePage> for Answer {
         let bytes = pipelines.iter().filter(is_well).map(|of| of.pending_bytes);
         let waiting_bytes = bytes.fold(0, u64::saturating_add);
         let verdicts = pipelines.into_iter().filter_map(|of| Some((of.pipeline.parse().ok()?, of.verdict)));
-        let pipelines = verdicts.collect();
+        let verdicts: BTreeMap<PipelineId, Verdict> = verdicts.collect();
+        let pipelines = verdicts.into();
         Self { revision, error, roles, has_clients: connections > 0, owes, waiting_bytes, pipelines }
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::world::World;
 use crate::lease::Leadership;
 use crate::node::{PAGE, most_page_bytes};
+use crate::operator::flow::Common;
 use crate::operator::names::METRICS_PORT;
 use crate::operator::picture::{Answer, PodState};
 use crate::operator::{Options, limits};
@@ -52,8 +53,15 @@ pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, op
             world.look(|seen| seen.pods.values().map(|pod| (pod.name.clone(), pod.ip.clone())).collect());
         next = begins + EVERY.max(Duration::from_secs((pods.len() / A_SECOND) as u64));
         let answers = stream::iter(pods).map(|(pod, ip)| async move { Some((pod, ask(&ip, most_bytes).await?)) });
-        let mut answers: BTreeMap<_, _> =
-            answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+        let answers = answers.buffer_unordered(AT_ONCE).filter_map(std::future::ready);
+        let mut common = Common::default();
+        let heard = answers.map(|(pod, mut answer): (String, Answer)| {
+            let mut told = std::mem::take(&mut answer.pipelines);
+            common.share(&mut told);
+            world.look(|seen| seen.said.hear(&pod, told));
+            (pod, answer)
+        });
+        let mut answers: BTreeMap<_, _> = heard.collect().await;
         if let Some(pending) = &options.pending {
             pending.set(&options.namespace, world.look(|seen| waiting(&seen.pods, &answers)), Instant::now());
         }
@@ -129,6 +137,7 @@ mod tests {
 
     use super::*;
     use crate::node::page;
+    use crate::operator::flow::Troubled;
 
     /// As many pipelines as run by default.
     const MOST_BYTES: usize = most_page_bytes(768);
@@ -156,10 +165,14 @@ mod tests {
             {"pipeline":"of/others","delivered":3}]}"#;
         let got = served(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await.unwrap();
         let answer: Answer = serde_json::from_slice(&got).unwrap();
-        let states: Vec<_> = answer.pipelines.iter().map(|(id, of)| (id.to_string(), of.state())).collect();
-        let expected = [("traces/other".to_owned(), State::Healthy), ("traces/shop".to_owned(), State::SomeDropped)];
-        assert_eq!((answer.revision.as_deref(), states.as_slice()), (Some("ab"), expected.as_slice()));
-        assert_eq!(answer.pipelines[&"traces/shop".parse().unwrap()].trouble.as_ref().unwrap().amounts.rejected, 5);
+        let trouble = |of: &Troubled| (of.trouble.state, of.trouble.amounts.rejected, of.roles.gateway);
+        let told: Vec<_> =
+            answer.pipelines.each().map(|(id, delivers, of)| (id.to_string(), delivers, of.map(trouble))).collect();
+        let expected = [
+            ("traces/other".to_owned(), false, None),
+            ("traces/shop".to_owned(), true, Some((State::SomeDropped, 5, true))),
+        ];
+        assert_eq!((answer.revision.as_deref(), told.as_slice()), (Some("ab"), expected.as_slice()));
         assert!(served("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n").await.is_err());
         let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MOST_BYTES + 1));
         assert!(served(endless).await.is_err());
@@ -172,6 +185,6 @@ mod tests {
         let mut response = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         response.extend(page::tests::of_troubles(768, '\u{1f525}'));
         let answer: Answer = serde_json::from_slice(&served(response).await.unwrap()).unwrap();
-        assert_eq!(answer.pipelines.len(), 768);
+        assert_eq!(answer.pipelines.each().filter(|(_, _, trouble)| trouble.is_some()).count(), 768);
     }
 }

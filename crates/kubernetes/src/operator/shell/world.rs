@@ -173,10 +173,11 @@ impl Seen {
         self.said = Said::default();
     }
 
-    /// Takes the answers of one round. Returns whether they say anything else than those before.
-    pub(super) fn answer(&mut self, mut answers: BTreeMap<String, Answer>) -> bool {
+    /// Takes the answers of one round, of which is heard already what they say of pipelines. Returns whether they say
+    /// anything else than those before.
+    pub(super) fn answer(&mut self, answers: BTreeMap<String, Answer>) -> bool {
         let Self { said, pods, .. } = self;
-        let changes = said.take(&mut answers, pods.values()) || self.answers != answers;
+        let changes = said.end_round(&answers, pods.values()) || self.answers != answers;
         self.answers = answers;
         changes
     }
