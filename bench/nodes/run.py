@@ -6,9 +6,9 @@
     bench/nodes/run.py target/release/weir --nodes 1000 --pipelines 1000
     bench/nodes/run.py target/release/weir --nodes 1000 --pipelines 1000 --troubles 100
 
-The API server and the nodes are made up: it has pods with addresses of 127.0.0.0/8, at all of which this script answers at the
-port that nodes have. That port, 8888, must be free. Every node says that so many of the pipelines lose data, others on each; the
-backend's words have 200 characters, and differ from node to node.
+The API server and the nodes are made up: it has pods with addresses of 127.0.0.0/8, at all of which this script answers
+at the port that nodes have. That port, 8888, must be free. Every node says that so many of the pipelines lose data,
+others on each; the backend's words have 200 characters, and differ from node to node.
 """
 
 import argparse
@@ -82,7 +82,7 @@ class Node(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _page(self, number: int) -> str:
-        """All pipelines deliver, and a few of them lose some: on each node those that follow those of the one before."""
+        """All pipelines deliver, and a few of them lose some: on each node those after those of the one before."""
         told, node = list(self.well), f"{number:06}"
         for count in range(self.troubles):
             at = (number * self.troubles + count) % len(told)

@@ -203,7 +203,7 @@ impl Totals {
         self.was_tried |= backend["tried"].as_bool() != Some(false);
         let text = |key: &str| backend[key].as_str().unwrap_or_default();
         if !matches!(text("state"), "" | "ok") {
-            // The words of a trouble begin with the code, and are said once. Nodes of an earlier version say them twice.
+            // The words of a trouble begin with the code, and are said once. Earlier versions say them twice.
             let words = match (pipeline["verdict"]["trouble"]["words"].as_str(), text("message")) {
                 (Some(words), "") => [text("state"), "", words],
                 (_, message) => [text("state"), text("code"), message],

@@ -27,8 +27,8 @@ const MOST_CODES: usize = 7;
 /// All other codes together.
 const OTHER_CODES: &str = "other";
 
-/// The longest page of a node with so many pipelines. With 768 of them, as many as run by default, it is 2 MiB, which is
-/// what earlier versions read.
+/// The longest page of a node with so many pipelines. With 768 of them, as many as run by default, it is 2 MiB, which
+/// is what earlier versions read.
 pub const fn most_page_bytes(pipelines: usize) -> usize {
     BASE_BYTES.saturating_add(BYTES_PER_PIPELINE.saturating_mul(pipelines))
 }
@@ -208,7 +208,7 @@ pub(crate) mod tests {
             (0..900).map(|number| (format!("FAILED_PRECONDITION_{number}"), u64::MAX)).collect();
         let rejected = most_frequent(&codes);
         let message = String::from(char).repeat(500);
-        let of = |number| PipelineOfPage {
+        let of = |number: usize| PipelineOfPage {
             pipeline: format!("metrics/{number:0>253}"),
             delivered: u64::MAX,
             dropped: &dropped,

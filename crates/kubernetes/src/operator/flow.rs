@@ -92,8 +92,8 @@ impl<'a> Heard<'a> {
 }
 
 impl Said {
-    /// Takes what a node says of its pipelines in a round that goes on. It takes the place of what that node said before, so
-    /// that never all of it is there twice, and counts from the end of the round on.
+    /// Takes what a node says of its pipelines in a round that goes on. It takes the place of what that node said
+    /// before, so that never all of it is there twice, and counts from the end of the round on.
     pub(crate) fn hear(&mut self, pod: &str, told: Told) {
         match self.nodes.get_mut(pod).and_then(|node| node.told.as_mut()) {
             Some(known) => *known = told,
@@ -103,8 +103,8 @@ impl Said {
         }
     }
 
-    /// Ends a round in which these pods were asked, and these have answered and were heard; returns whether they say anything
-    /// else than before. What nodes said that are not there any more is forgotten.
+    /// Ends a round in which these pods were asked, and these have answered and were heard; returns whether they say
+    /// anything else than before. What nodes said that are not there any more is forgotten.
     pub(crate) fn end_round<'a>(
         &mut self,
         answers: &BTreeMap<String, Answer>,
@@ -339,7 +339,7 @@ mod tests {
         assert!(!take(None, false));
     }
 
-    /// What is decided in the middle of a round is decided from the round before, and what is new wakes whoever decides.
+    /// What is decided in the middle of a round is decided from the one before, and what is new wakes whoever decides.
     #[test]
     fn what_is_heard_counts_when_the_round_ends() {
         let shop = PipelineId::new(Signal::Traces, "shop");

@@ -2,8 +2,8 @@
 //!
 //! What a node says of a pipeline that is well takes a byte, whether it delivers, because the names are in one list for
 //! all nodes that have the same pipelines. So a million takes 1 MB. A trouble takes 200 bytes, and its words, which are
-//! shared where nodes say the same. So 100,000 troubles, such as 100 pipelines that are in trouble on each of 1,000 nodes,
-//! take 20 MB, and as much again for words of 200 characters if they differ on each node.
+//! shared where nodes say the same. So 100,000 troubles, such as 100 pipelines that are in trouble on each of 1,000
+//! nodes, take 20 MB, and as much again for words of 200 characters if they differ on each node.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use weir_observe::{Roles, Trouble, Verdict};
 use weir_plan::PipelineId;
 
-/// Of the words of all troubles of a node, so many characters are kept: all of some hundred pipelines, and the beginning
-/// of each where there are more.
+/// Of the words of all troubles of a node, so many characters are kept: all of 64 pipelines, and the beginning of each
+/// where there are more.
 const MOST_CHARS: usize = 64 << 10;
 /// Nobody says more.
 const MOST_CHARS_OF_ONE: usize = 1 << 10;
@@ -115,12 +115,12 @@ mod tests {
 
     /// What a node with so many pipelines says, of which the first few are in trouble.
     fn told(common: &mut Common, pipelines: usize, troubles: usize, words: &str) -> Told {
-        let verdict = |number| {
+        let verdict = |number: usize| {
             let trouble = Trouble { state: State::SomeDropped, words: words.to_owned(), ..Trouble::default() };
             let trouble = (number < troubles).then(|| Box::new(trouble));
             Verdict { delivers: number % 2 == 1, trouble, ..Verdict::default() }
         };
-        let id = |number| PipelineId::new(Signal::Traces, format!("p{number:04}"));
+        let id = |number: usize| PipelineId::new(Signal::Traces, format!("p{number:04}"));
         let verdicts: BTreeMap<_, _> = (0..pipelines).map(|number| (id(number), verdict(number))).collect();
         let mut told = Told::from(verdicts);
         common.share(&mut told);
