@@ -196,13 +196,15 @@ def test_red_is_what_has_come_to_a_stop(page: Page, lab: Lab, binary: Path, pict
     send_spans(scene.weir, *(span("ab" * 16, "/orders", number) for number in range(1, 5)))
     page.open(scene.weir.admin)
     lost, stands = "#pipelines tr[data-key='logs/shop'] td:nth-child(9)", "#pipelines tr[data-key='traces/shop'] th .dot"
+    why = "#pipelines tr.below[data-under='logs/shop']"
     has = lambda css, kind: kind in page.one(css).get_attribute("class").split()
 
     def is_losing() -> bool:
         send_log(scene.weir, "a record that may be refused")
-        return re.search(r"^[1-9][\d,]*\n0?\.?[\d,]*[1-9][\d.,]* /s now$", page.text(lost)) is not None
+        is_fast = re.search(r"^[1-9][\d,]*\n0?\.?[\d,]*[1-9][\d.,]* /s now$", page.text(lost))
+        return bool(is_fast and re.search(r"Rejected:\s*\w+ [1-9][\d,]* \([\d.,]*[1-9][\d.,]*/s now\)", page.text(why)))
 
-    page.wait(is_losing, "losses a second", 60)
+    page.wait(is_losing, "losses a second, and for each reason", 60)
     assert has(lost, "warn"), "some are lost, and others are delivered"
     page.wait(lambda: has(stands, "bad"), "nothing is delivered", 60)
     assert has("#summary", "bad")
@@ -229,6 +231,27 @@ def test_losses_that_are_over_have_no_colour(page: Page, idle: Scene) -> None:
     page.open(idle.weir.admin)
     page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
     assert page.driver.execute_async_script(PAST) == ["warn", None]
+
+
+# What the page says of reasons for which 3 items were lost: one as fast as that now, one not any more, one of which nothing
+# is known as yet, and one of another pipeline.
+REASONS = """
+    const done = arguments[0];
+    import("/state.js").then(({ lostReasons, state }) => {
+      const kept = state.losses;
+      const of = (pipeline, reason, items_per_second) => ({ pipeline, way: "dropped", reason, items_per_second });
+      state.losses = [of("logs/shop", "d", 9), of("traces/shop", "a", 12), of("traces/shop", "b", 0), of("traces/shop", "c", null)];
+      const said = lostReasons({ pipeline: "traces/shop", books: { dropped: { a: 3, b: 3, c: 3, d: 3, e: 0 } } }, "dropped");
+      state.losses = kept;
+      done(said);
+    });
+"""
+
+
+def test_reasons_say_how_fast_items_are_lost_now(page: Page, idle: Scene) -> None:
+    page.open(idle.weir.admin)
+    page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
+    assert page.driver.execute_async_script(REASONS) == "a 3 (12/s now), b 3, c 3, d 3"
 
 
 def test_destinations_say_when_a_certificate_ends(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:

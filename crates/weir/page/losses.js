@@ -3,7 +3,7 @@
 import { ask, lostSamples } from "./ask.js";
 import { $, amount, button, bytes, copy, day, duration, element, faint, moment, rate, short } from "./dom.js";
 import { entry } from "./items.js";
-import { lossKind, quantity, reasons, secondsSince, state, sum, unclaimedWords } from "./state.js";
+import { lossKind, lossOf, quantity, reasons, secondsSince, state, sum, unclaimedWords } from "./state.js";
 import { Table } from "./table.js";
 
 let lossesTable;
@@ -159,10 +159,9 @@ function lossesOf({ pipeline, books, orphan }) {
     Object.entries(books[way])
       .filter(([, items]) => items > 0)
       .map(([reason, items]) => {
-        const isIt = (of) => of.pipeline === pipeline && of.way === way && of.reason === reason;
         const why = way === "dropped" ? DROPPED[reason] : REFUSED[reason] || wordsOf(pipeline, reason);
         return {
-          ...state.losses.find(isIt),
+          ...lossOf(pipeline, way, reason),
           key: `${pipeline} ${way} ${reason}`,
           pipeline,
           way,

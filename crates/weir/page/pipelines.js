@@ -10,6 +10,7 @@ import {
   lastWords,
   lossKind,
   lost,
+  lostReasons,
   pastOf,
   quantile,
   rates,
@@ -137,12 +138,13 @@ const withBytes = (items, size) => [
   element("div", { class: "faint" }, size == null ? "" : bytes(size)),
 ];
 
-// Why a line is not well: the backend's words, and what was lost for which reason. All of it is in the detail.
+// Why a line is not well: the backend's words, and what was lost for which reason, in all and now. All of it is in the
+// detail.
 function trouble(line) {
   const told = [
     ["The backend", lastWords(line)],
-    ["Dropped", reasons(line.books.dropped)],
-    ["Rejected", reasons(line.books.rejected)],
+    ["Dropped", lostReasons(line, "dropped")],
+    ["Rejected", lostReasons(line, "rejected")],
   ]
     .filter(([, words]) => words)
     .map(([who, words]) => element("span", {}, faint(`${who}: `), short(words)));
@@ -219,8 +221,8 @@ function detailFacts(line) {
             `${duration(backlog.limit_seconds)}`
         : "in memory only",
     ],
-    ["dropped", reasons(books.dropped)],
-    ["rejected by the backend", reasons(books.rejected)],
+    ["dropped", lostReasons(line, "dropped")],
+    ["rejected by the backend", lostReasons(line, "rejected")],
     ["removed by rules", reasons(books.filtered)],
   );
 }

@@ -1,6 +1,6 @@
 // What the process said last, and what follows from it.
 
-import { amount, bytes, counted } from "./dom.js";
+import { amount, bytes, counted, rate } from "./dom.js";
 
 const RATE_S = 5;
 export const HOUR_S = 3600;
@@ -26,11 +26,19 @@ export const state = {
 
 export const sum = (by) => Object.values(by).reduce((all, n) => all + n, 0);
 export const lost = (books) => sum(books.dropped) + sum(books.rejected);
-export const reasons = (by) =>
+export const reasons = (by, nowOf = () => "") =>
   Object.entries(by)
     .filter(([, n]) => n > 0)
-    .map(([why, n]) => `${why} ${amount(n)}`)
+    .map(([why, n]) => `${why} ${amount(n)}${nowOf(why)}`)
     .join(", ");
+// When a pipeline began to lose items so, and how fast it does; nothing if that is not known.
+export const lossOf = (pipeline, way, reason) =>
+  state.losses.find((of) => of.pipeline === pipeline && of.way === way && of.reason === reason);
+// Each reason with its items, and how many a second these are now, if any: "dropped" or "rejected".
+export function lostReasons({ pipeline, books }, way) {
+  const perSecond = (reason) => lossOf(pipeline, way, reason)?.items_per_second;
+  return reasons(books[way], (reason) => (perSecond(reason) ? ` (${rate(perSecond(reason))}/s now)` : ""));
+}
 // Seconds from the last answer to a time of another one, and those that have passed since then: by the clock of the
 // process.
 export const secondsUntil = (at) => (Date.parse(at) - Date.parse(state.now.at)) / 1000;
