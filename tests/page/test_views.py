@@ -17,7 +17,7 @@ from harness.http_backend import HttpBackend
 from harness.pages import Target, text
 from harness.process import Lab
 from harness.weir import pipeline
-from scenes import FILTER, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span, write_log_files
+from scenes import FILTER, STATEMENT, Scene, Sick, Traffic, scraping, send_log, send_spans, shop, span, write_log_files
 
 ROWS = "#pipelines .list:not(#events) tr[data-key]"
 NOWHERE = "http://127.0.0.1:9"
@@ -31,7 +31,9 @@ def test_a_busy_process_shows_what_flows(page: Page, busy: Scene, pictures: Path
     page.wait(lambda: float(came()[0]) > 10 and "B" in came()[-1], "spans and bytes a second")
     page.wait_text(f"{row} td:nth-child(3)", "removed")
     page.click(row)
-    page.wait_text("#detail", "filter condition 1.1")
+    page.wait_text("#detail", f"removed: {FILTER}")
+    for rule, text in (("transform[0].statements[0]", STATEMENT), ("filter[0].conditions[0]", FILTER)):
+        assert re.search(rf"^{re.escape(rule)}: [\d,]+ matched, .*: {re.escape(text)}$", page.text("#detail"), re.M)
     assert "[object" not in page.text("body") and "undefined" not in page.text("body")
     page.picture(pictures / "busy.png")
 

@@ -249,8 +249,9 @@ impl Rules {
             let limits = Limits { max_growth, ..limits };
             let done = work.paying(|request, pay| group.rule.apply_within(request, &limits, pay))?;
             if work.counts {
-                self.count("transform", number, &group.conditions, &done.conditions);
-                self.count("transform", number, &group.statements, &done.statements);
+                let field = |part: &str, line: usize| format!("transform[{number}].{part}[{line}]");
+                self.count(|line| field("conditions", line), &group.conditions, &done.conditions);
+                self.count(|line| field("statements", line), &group.statements, &done.statements);
             }
             if let Some(request) = done.request.as_ref().filter(|_| self.signal == Signal::Metrics) {
                 // Statements split and join data points.
@@ -266,7 +267,8 @@ impl Rules {
         for (number, group) in self.filters.iter().enumerate().take(count) {
             let done = work.paying(|request, pay| group.rule.apply_within(request, limits, pay))?;
             if work.counts {
-                self.count("filter", number, &group.conditions, &done.conditions);
+                let field = |condition| ConditionPlace { filter: number, condition }.field();
+                self.count(field, &group.conditions, &done.conditions);
             }
             let dropped = group.conditions.iter().zip(done.dropped).enumerate();
             for (condition, (stats, items)) in dropped.filter(|(_, (_, items))| *items > 0) {
@@ -279,7 +281,8 @@ impl Rules {
         Ok(())
     }
 
-    fn count(&self, kind: &'static str, number: usize, stats: &[RuleStats], tallies: &[Tally]) {
+    /// `field`: how the configuration calls the condition or statement with a number.
+    fn count(&self, field: impl Fn(usize) -> String, stats: &[RuleStats], tallies: &[Tally]) {
         for (index, (stats, tally)) in stats.iter().zip(tallies).enumerate() {
             stats.matched.fetch_add(tally.matched, Ordering::Relaxed);
             stats.errors.fetch_add(tally.errors, Ordering::Relaxed);
@@ -291,9 +294,7 @@ impl Rules {
                 let (pipeline, errors) = (&self.pipeline, tally.errors);
                 tracing::warn!(
                     %pipeline,
-                    kind,
-                    number,
-                    index,
+                    rule = field(index),
                     errors,
                     cause,
                     left_out,

@@ -5,19 +5,25 @@ import { BROUGHT, changers } from "./configuration.js";
 import { day, listed } from "./dom.js";
 import { troubleKind } from "./state.js";
 
-// What the process remembers, the oldest changes and the newest configurations first; `null` on a port that has none of
-// these.
+// What the process remembers, the oldest changes and the newest configurations first; and pipelines as they are
+// configured. `null` on a port that has no configurations.
 let changes = [];
-let history = [];
+let configuration = { history: [], pipelines: [] };
 
 export async function lookForEvents() {
-  const configurations = async () => history && ((await askIfThere("api/configuration"))?.history ?? null);
-  [changes, history] = await Promise.all([ask("health/changes"), configurations()]);
+  const configured = configuration && askIfThere("api/configuration");
+  [changes, configuration] = await Promise.all([ask("health/changes"), configured]);
 }
+
+// What a rule says; nothing where that is not known.
+export const ruleText = (pipeline, field) =>
+  configuration?.pipelines
+    .find((of) => of.pipeline === pipeline)
+    ?.rules.find((rule) => rule.field === field)?.text;
 
 // All of them, the newest first.
 export const events = () =>
-  [...changes.map(ofFlow), ...(history || []).map(ofConfiguration)].sort(
+  [...changes.map(ofFlow), ...(configuration?.history || []).map(ofConfiguration)].sort(
     (one, other) => Date.parse(other.at) - Date.parse(one.at),
   );
 

@@ -1,7 +1,7 @@
 // Every pipeline as a line, from where its data comes to where it goes, and the last hour of the one that is chosen.
 
 import { $, amount, button, bytes, duration, element, facts, faint, rate, settle, short } from "./dom.js";
-import { EVENTS, events, lookForEvents } from "./events.js";
+import { EVENTS, events, lookForEvents, ruleText } from "./events.js";
 import { follow, hour, spark } from "./hour.js";
 import {
   backendKind,
@@ -183,7 +183,7 @@ function showDetail() {
     message ? element("p", { class: "words" }, message) : element("p", { hidden: true }),
     ...hour(line.pipeline),
     detailFacts(line),
-    ...(line.rules.length ? [element("h2", {}, "Rules"), element("ul", {}, ...line.rules.map(ruleLine))] : []));
+    ...(line.rules.length ? [element("h2", {}, "Rules"), element("ul", {}, ...line.rules.map((rule) => ruleLine(line, rule)))] : []));
 }
 
 function detailFacts(line) {
@@ -245,13 +245,14 @@ export function probing({ is_probing: is, next_probe_seconds: next }) {
 
 export const within = (bound) => (bound === Infinity ? "more than 30 s" : duration(bound));
 
-function ruleLine(of) {
+function ruleLine({ pipeline }, of) {
+  const text = ruleText(pipeline, of.field);
   const cause = of.cause ? ` (first: ${of.cause})` : "";
   const errors = of.errors ? `, ${amount(of.errors)} failed${cause}` : "";
   return element(
     "li",
     {},
-    `${of.kind.replaceAll("_", " ")} ${of.rule + 1}.${of.line + 1}: ${amount(of.matches)} matched, ` +
-      `${amount(of.filtered)} removed${errors}`,
+    `${of.field}: ${amount(of.matches)} matched, ${amount(of.filtered)} removed${errors}${text ? ": " : ""}`,
+    text ? element("code", {}, text) : null,
   );
 }

@@ -283,14 +283,8 @@ fn what_a_rule_did(out: &mut String, rule: &Value, texts: &Value) -> std::fmt::R
     if filtered == 0 && errors == 0 {
         return Ok(());
     }
-    let place = match rule["kind"].as_str().unwrap_or("-") {
-        "filter_condition" => "filter[N].conditions",
-        "transform_condition" => "transform[N].conditions",
-        "transform_statement" => "transform[N].statements",
-        _ => "filters",
-    };
-    let field = format!("{}[{}]", place.replace('N', &rule["rule"].to_string()), rule["line"]);
-    let text = texts.as_array().into_iter().flatten().find(|of| of["field"] == *field);
+    let field = rule["field"].as_str().unwrap_or("-");
+    let text = texts.as_array().into_iter().flatten().find(|of| of["field"] == rule["field"]);
     let text = text.and_then(|of| of["text"].as_str()).map_or_else(String::new, |text| format!(": {text}"));
     if filtered > 0 {
         writeln!(out, "  {field} removed {filtered}{text}")?;
@@ -356,7 +350,7 @@ mod tests {
             "backlog": {"items": 3},
             "books": {"accepted": 90, "recovered": 10, "delivered": 60, "filtered": {"filter": 20},
                 "dropped": {"overflow": 5}, "rejected": {"400": 5}, "pending": 10, "difference": 0},
-            "rules": [{"kind": "filter_condition", "rule": 0, "line": 1, "filtered": 20, "errors": 0}],
+            "rules": [{"field": "filter[0].conditions[1]", "filtered": 20, "errors": 0}],
             "backend": {"state": "down", "code": "unavailable", "message": "connection refused", "lasts_seconds": 7.0}});
         let rules = json!([{"field": "filter[0].conditions[1]", "text": "name == \"probe\""}]);
         let past = json!({"losses": [

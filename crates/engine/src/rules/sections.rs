@@ -27,7 +27,7 @@ impl Rules {
         for (number, (stats, did)) in sections.conditions.iter().zip(done.tallies).enumerate() {
             let tally = Tally { matched: did.changed + did.dropped, errors: did.errors, first_error: did.first_error };
             if work.counts {
-                self.count("fluent_bit_filter", number, std::slice::from_ref(stats), &[tally]);
+                self.count(|_| format!("filters[{number}]"), std::slice::from_ref(stats), &[tally]);
             }
             if did.dropped > 0 {
                 let counter = Some(Arc::clone(&stats.filtered));

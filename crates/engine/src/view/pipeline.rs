@@ -213,6 +213,17 @@ impl BacklogFigures {
 }
 
 impl RuleFigures {
+    /// As the configuration calls it: `filter[0].conditions[1]`.
+    pub fn field(&self) -> String {
+        let Self { kind, rule, line, .. } = self;
+        match *kind {
+            "transform_condition" => format!("transform[{rule}].conditions[{line}]"),
+            "transform_statement" => format!("transform[{rule}].statements[{line}]"),
+            "filter_condition" => format!("filter[{rule}].conditions[{line}]"),
+            _ => format!("filters[{rule}]"),
+        }
+    }
+
     fn of(rules: &Rules) -> Vec<Self> {
         let transforms = rules.transforms.iter().enumerate().flat_map(|(rule, transform)| {
             let conditions = Self::lines("transform_condition", rule, &transform.conditions);
@@ -258,4 +269,19 @@ fn tallies(books: &BookFigures) -> usize {
 
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_called_as_the_configuration_calls_it() {
+        let of = |(kind, line)| RuleFigures { kind, rule: 2, line, matches: 0, errors: 0, filtered: 0, cause: None };
+        let kinds =
+            [("transform_condition", 0), ("transform_statement", 1), ("filter_condition", 3), ("fluent_bit_filter", 0)];
+        let fields =
+            ["transform[2].conditions[0]", "transform[2].statements[1]", "filter[2].conditions[3]", "filters[2]"];
+        assert_eq!(kinds.map(|kind| of(kind).field()), fields);
+    }
 }

@@ -223,6 +223,7 @@ fn codes<S: Serializer>(of: &&CodeFigures, to: S) -> Result<S::Ok, S::Error> {
 
 fn rules<S: Serializer>(all: &&[RuleFigures], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(all.iter().map(|of| Rule {
+        field: of.field(),
         kind: of.kind,
         rule: of.rule,
         line: of.line,
@@ -236,6 +237,7 @@ fn rules<S: Serializer>(all: &&[RuleFigures], to: S) -> Result<S::Ok, S::Error> 
 /// A condition or statement.
 #[derive(Serialize)]
 struct Rule<'a> {
+    field: String,
     kind: &'static str,
     rule: usize,
     line: usize,

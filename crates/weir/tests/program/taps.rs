@@ -113,7 +113,8 @@ async fn every_edge_shows_what_passes_there_and_what_becomes_of_it() {
     );
     // Nothing was counted twice.
     let (_, now) = get(port, "/api/now").await;
-    assert_eq!(now["pipelines"][0]["rules"][1]["filtered"], 2);
+    let rule = &now["pipelines"][0]["rules"][1];
+    assert_eq!((&rule["field"], &rule["filtered"]), (&by["field"], &json!(2)));
     let (_, later) = get(port, &format!("/api/taps/{arrives}?after=3")).await;
     assert_eq!(caught(&later), [named(4, "removed")]);
 }
