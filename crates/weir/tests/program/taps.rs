@@ -4,6 +4,7 @@ mod audit;
 mod edges;
 mod explained;
 mod on_disk;
+mod private;
 mod rehearsals;
 mod searches;
 
@@ -209,24 +210,6 @@ async fn a_tap_that_cannot_be_opened_says_why() {
         list["taps"].as_array().unwrap().iter().filter(|tap| tap["state"] == "open").count() < 7
     })
     .await;
-}
-
-#[tokio::test]
-async fn with_a_token_nothing_but_the_page_is_for_everybody() {
-    let sink = sink("{}").await;
-    let directory = tempfile::TempDir::new().unwrap();
-    let tokens = directory.path().join("tokens");
-    std::fs::write(&tokens, "good\n").unwrap();
-    let weir = Weir::start(&manifest("shop", sink.grpc), &["--admin-token-file", tokens.to_str().unwrap()]).await;
-    let port = admin(&weir);
-    for path in ["/", "/page.js", "/page.css"] {
-        assert_eq!(http::get(port, path).await.status, 200, "{path}");
-    }
-    for path in ["/api/now", "/api/taps", "/api/talkers", "/api/configuration", "/rejected", "/targets"] {
-        assert_eq!(http::get(port, path).await.status, 401, "{path}");
-        let asked = format!("GET {path} HTTP/1.1\r\nhost: any.example\r\nauthorization: Bearer good\r\n\r\n");
-        assert_eq!(exchange(port, asked.as_bytes()).await.status, 200, "{path}");
-    }
 }
 
 fn names(items: &Value) -> Vec<(String, String)> {
