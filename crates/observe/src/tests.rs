@@ -148,20 +148,21 @@ fn the_words_of_a_trouble_are_those_of_now() {
     assert_eq!(case.again(Waits(1000), OVER), State::NothingDelivered);
 }
 
-/// Each trouble after good times, and from the first moment; and its end.
+/// Each trouble after good times, and from the first moment; and its end, after so many looks: what was lost or turned
+/// away is of now for two looks more.
 #[test]
 fn a_trouble_is_told_in_time_and_so_is_its_end() {
     let cases = [
-        (Loses(1000, 300), State::SomeDropped),
-        (Loses(1000, 1000), State::AllDropped),
-        (Loses(20, 5), State::SomeDropped),
-        (Refuses(1000, 430), State::SomeDropped),
-        (Waits(1000), State::NothingDelivered),
-        (IsRefused(1000), State::AllDropped),
-        (Grows(1000, 900), State::BufferFilling),
-        (TurnsAway(100, 20), State::Throttling),
+        (Loses(1000, 300), State::SomeDropped, 7),
+        (Loses(1000, 1000), State::AllDropped, 5),
+        (Loses(20, 5), State::SomeDropped, 7),
+        (Refuses(1000, 430), State::SomeDropped, 5),
+        (Waits(1000), State::NothingDelivered, 5),
+        (IsRefused(1000), State::AllDropped, 5),
+        (Grows(1000, 900), State::BufferFilling, 5),
+        (TurnsAway(100, 20), State::Throttling, 7),
     ];
-    for (does, expected) in cases {
+    for (does, expected, over) in cases {
         for good in [0, 100] {
             let mut case = Case::new();
             assert_eq!(case.again(Delivers(1000), good), State::Healthy);
@@ -169,10 +170,23 @@ fn a_trouble_is_told_in_time_and_so_is_its_end() {
             assert_eq!(case.again(does, 500), expected, "{does:?}");
             let (since, began) = (case.trouble().since, UNIX + 5 * good as u64);
             assert!(since.abs_diff(began) <= 15, "{does:?}: {since} and {began}");
-            assert_eq!(case.again(Delivers(1000), OVER), State::Healthy, "{does:?} after {good}");
+            assert_ne!(case.again(Delivers(1000), over - 1), State::Healthy, "{does:?} after {good}: too soon");
+            assert_eq!(case.after(Delivers(1000)), State::Healthy, "{does:?} after {good}");
             assert!(case.states().len() <= 3, "{does:?}: {:?}", case.states());
             assert_eq!(case.states().last(), Some(&State::Healthy));
         }
+    }
+}
+
+/// Where nothing comes after it, what was lost or refused last is of now for as long as that.
+#[test]
+fn what_nothing_follows_is_over_as_soon_as_what_is_lost() {
+    for does in [Loses(1000, 300), Loses(1000, 1000), Refuses(1000, 430), TurnsAway(100, 20)] {
+        let mut case = Case::new();
+        case.again(Delivers(1000), 10);
+        case.again(does, 10);
+        assert_ne!(case.again(Nothing, 6), State::Healthy, "{does:?}: too soon");
+        assert_eq!(case.after(Nothing), State::Healthy, "{does:?}");
     }
 }
 
