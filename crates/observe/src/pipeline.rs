@@ -425,3 +425,22 @@ fn kept(now: &Point, began: &Point, look: &Look) -> Kept {
         full_in_seconds: by_bytes.into_iter().chain(by_age).chain(by_disk).min(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So much as docs/self-monitor.md says.
+    #[test]
+    fn what_is_remembered_of_a_pipeline_takes_little() {
+        let rhythm = Rhythm::of(Duration::from_secs(5));
+        let mut pipeline = Pipeline::new(rhythm, Moment::default(), &Look::default());
+        for number in 1..100 {
+            let at = Moment { since_start: rhythm.every * number, unix_seconds: 0 };
+            pipeline.look(at, &Look::default());
+        }
+        let bytes = size_of::<Pipeline>() + pipeline.recent.capacity() * size_of::<Point>();
+        assert!((2_150..2_250).contains(&bytes), "{bytes}, with {} bytes for each look", size_of::<Point>());
+        assert!(size_of::<Trouble>() < 200, "{}", size_of::<Trouble>());
+    }
+}
