@@ -121,7 +121,9 @@ fn advice(state: State, amounts: Amounts, kept: Kept) -> &'static str {
         State::AllDropped | State::SomeDropped if amounts.dropped > 0 => {
             "Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog"
         }
-        State::AllDropped | State::SomeDropped => "See the page /rejected for what the backend refuses, and why",
+        State::AllDropped | State::SomeDropped => {
+            "What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of a pod: `kubectl port-forward POD 55679`)"
+        }
         State::Throttling => "Give more memory, or make the backends faster",
         State::BufferFilling if amounts.delivered == 0 => {
             "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"

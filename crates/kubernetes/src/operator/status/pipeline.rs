@@ -20,9 +20,6 @@ pub(crate) const KINDS: [&str; 4] = [CONFIGURATION, GATEWAY, AGENT, FLOW];
 /// Why no data flows of a pipeline that nodes do not have.
 const NOT_CONFIGURED: &str = "ConfigurationNotGenerated";
 
-/// Where readers learn what to do.
-const GUIDE: &str = "See docs/kubernetes.md#conditions";
-
 /// Everything that is known of a pipeline.
 pub(crate) struct Standings<'a> {
     pub(crate) signal: Signal,
@@ -196,7 +193,7 @@ impl Standings<'_> {
         let (reason, about) = self.reason(found.state, of_agent);
         let message = message(&found.trouble, items_of(self.signal));
         let on = place(found);
-        Condition::new(FLOW, Met::False, reason, format!("{about} {message}{on} {GUIDE}"))
+        Condition::new(FLOW, Met::False, reason, format!("{about} {message}{on}"))
     }
 
     /// The published reason of a trouble, and what it says: alerts of users name it.
