@@ -57,7 +57,7 @@ use tokio::task::JoinHandle;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
 use weir_legible::Warnings;
-use weir_plan::{ContainerLogs, Plan};
+use weir_plan::{ContainerLogs, Pipeline, PipelineId, Plan};
 
 use allowance::Allowance;
 use catalogue::Catalogue;
@@ -277,7 +277,7 @@ impl Tail {
         let Wanted(_) = self.want(before.0);
     }
 
-    fn want(&self, wanted: Vec<ContainerLogs>) -> Wanted {
+    fn want(&self, wanted: Vec<(PipelineId, ContainerLogs)>) -> Wanted {
         let before = mem::replace(&mut *self.shared.wanted.write().unwrap_or_else(PoisonError::into_inner), wanted);
         self.is_rewanted.store(true, Ordering::Release);
         Wanted(before)
@@ -306,9 +306,10 @@ impl Tail {
 /// What pipelines wanted at some time; by default nothing.
 #[derive(Debug, Default)]
 #[must_use = "it is needed if the engine does not run the plan"]
-pub struct Wanted(Vec<ContainerLogs>);
+pub struct Wanted(Vec<(PipelineId, ContainerLogs)>);
 
-/// What the pipelines of a plan want of container logs.
-fn wanted(plan: &Plan) -> Vec<ContainerLogs> {
-    plan.pipelines.iter().filter_map(|pipeline| pipeline.input.container_logs.clone()).collect()
+/// What each pipeline of a plan wants of container logs.
+fn wanted(plan: &Plan) -> Vec<(PipelineId, ContainerLogs)> {
+    let wanted = |of: &Pipeline| Some((of.id.clone(), of.input.container_logs.clone()?));
+    plan.pipelines.iter().filter_map(wanted).collect()
 }

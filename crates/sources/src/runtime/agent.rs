@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::{Added, Inlet, InputKind, unix_nanos};
-use weir_legible::Seldom;
-use weir_plan::{ClusterObject, ClusterState, ObjectState, Plan, ResourceAmounts, RuntimeMetrics, Signal};
+use weir_legible::{Seldom, names};
+use weir_plan::{ClusterObject, ClusterState, ObjectState, PipelineId, Plan, ResourceAmounts, RuntimeMetrics, Signal};
 
 use super::client::{AskError, Client, Kubelet, Page};
 use super::draft::{Draft, EstimateTooSmall, REQUEST_BYTES};
@@ -83,6 +83,8 @@ pub struct RuntimeAgent {
 struct Wanted {
     /// Each wish once.
     wishes: Vec<RuntimeMetrics>,
+    /// Pipelines of metrics, and whether each has a wish. The status of resources goes to all of them.
+    pipelines: Vec<(PipelineId, bool)>,
     interval: Duration,
     state: Arc<ClusterState>,
 }
@@ -99,9 +101,18 @@ enum Source {
 struct Loop {
     inlet: Inlet,
     source: Source,
-    /// What was lost, of which the log says nothing yet.
-    unsaid: Option<Lost>,
+    unsaid: Unsaid,
     loss_reported: Seldom,
+}
+
+/// What was lost, of which the log says nothing yet.
+#[derive(Debug, Default)]
+struct Unsaid {
+    lost: Option<Lost>,
+    /// How many looks lost something.
+    looks: u64,
+    /// The pipelines that take from the source.
+    pipelines: String,
 }
 
 /// Asks a kubelet.
@@ -133,13 +144,20 @@ enum LookError {
 
 impl Wanted {
     fn new(plan: &Plan, state: Arc<ClusterState>) -> Self {
-        let mut wishes: Vec<RuntimeMetrics> = Vec::new();
-        for runtime in plan.pipelines.iter().filter_map(|pipeline| pipeline.input.runtime.as_ref()) {
-            if !wishes.contains(&runtime.metrics) && !runtime.metrics.is_empty() {
-                wishes.push(runtime.metrics);
-            }
+        let (mut wishes, mut pipelines): (Vec<RuntimeMetrics>, _) = (Vec::new(), Vec::new());
+        for pipeline in plan.pipelines.iter().filter(|pipeline| pipeline.id.signal == Signal::Metrics) {
+            let wish = pipeline.input.runtime.as_ref().map(|runtime| runtime.metrics);
+            let wish = wish.filter(|metrics| !metrics.is_empty());
+            pipelines.push((pipeline.id.clone(), wish.is_some()));
+            let new = wish.filter(|metrics| !wishes.contains(metrics));
+            wishes.extend(new);
         }
-        Self { wishes, interval: plan.intervals.runtime, state }
+        Self { wishes, pipelines, interval: plan.intervals.runtime, state }
+    }
+
+    /// The pipelines that take from a source, for the log.
+    fn takers(&self, is_cluster: bool) -> String {
+        names(self.pipelines.iter().filter(|(_, has_wish)| *has_wish || is_cluster).map(|(id, _)| id))
     }
 
     /// What a node has, if that is known.
@@ -173,7 +191,7 @@ impl RuntimeAgent {
         let sources = kubelet.into_iter().chain(of_cluster.map(Source::Cluster));
         let start = |source| {
             let (inlet, wanted, loss_reported) = (inlet.clone(), wanted.subscribe(), Seldom::default());
-            let mut looking = Loop { inlet, source, unsaid: None, loss_reported };
+            let mut looking = Loop { inlet, source, unsaid: Unsaid::default(), loss_reported };
             tokio::spawn(async move {
                 looking.run(wanted).await;
                 looking.say_lost();
@@ -236,42 +254,55 @@ impl Loop {
             },
             Source::Cluster(speaks) => look_at_cluster(wanted, speaks, &self.inlet, deadline).await,
         };
-        self.note(&lost);
+        self.note(&lost, wanted);
     }
 
     /// Counts what was lost. The log says so at once and then now and then.
-    fn note(&mut self, lost: &[Lost]) {
+    fn note(&mut self, lost: &[Lost], wanted: &Wanted) {
         for Lost { why, data_points } in lost {
             self.inlet.report(|of_all| *of_all.runtime_lost.entry(why.as_str()).or_default() += data_points);
         }
-        self.unsaid = lost.iter().fold(self.unsaid, |all, lost| Lost::both(all, Some(*lost)));
-        if self.unsaid.is_some() && self.loss_reported.due(Instant::now()).is_some() {
+        if !lost.is_empty() {
+            self.unsaid.looks += 1;
+            self.unsaid.pipelines = wanted.takers(matches!(self.source, Source::Cluster(_)));
+        }
+        self.unsaid.lost = lost.iter().fold(self.unsaid.lost, |all, lost| Lost::both(all, Some(*lost)));
+        if self.unsaid.lost.is_some() && self.loss_reported.due(Instant::now()).is_some() {
             self.say_lost();
         }
     }
 
     /// Logs all that was lost since the last time.
     fn say_lost(&mut self) {
-        let source = self.source.name();
-        match self.unsaid.take() {
+        let Unsaid { lost: Some(Lost { why, data_points }), looks, pipelines } = mem::take(&mut self.unsaid) else {
+            return;
+        };
+        let (source, left_out) = (self.source.name(), looks.saturating_sub(1));
+        match (why, data_points) {
             // Nobody knows how many data points these would have been.
-            Some(Lost { why: Loss::NoMemory, data_points: 0 }) => tracing::warn!(
+            (Loss::NoMemory, 0) => tracing::warn!(
+                pipelines,
                 source,
+                left_out,
                 advice = "give weir more --memory",
                 "no room in --memory to make runtime metrics; trying again"
             ),
-            Some(Lost { why: Loss::Bug, data_points: 0 }) => tracing::error!(
+            (Loss::Bug, 0) => tracing::error!(
+                pipelines,
                 source,
+                left_out,
                 "metrics of objects take more memory than was estimated: this is a bug in weir, please report it; these objects have none"
             ),
-            Some(Lost { why, data_points: data_points @ 1.. }) => tracing::warn!(
+            (_, 1..) => tracing::warn!(
+                pipelines,
                 source,
                 data_points,
                 reason = %why,
+                left_out,
                 advice = "mend the backend, or give weir more --memory",
                 "runtime metrics were lost"
             ),
-            Some(_) | None => {}
+            (_, 0) => {}
         }
     }
 }
@@ -438,4 +469,21 @@ async fn tell(
     let mut made = Made::new(requests, None, Some(permit));
     made.pay_no_more();
     deliver(inlet, made, deadline).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_of_the_pipelines_that_take_from_the_source() {
+        let pipelines = [("with", true), ("without", false)];
+        let wanted = Wanted {
+            wishes: Vec::new(),
+            pipelines: pipelines.map(|(name, wish)| (PipelineId::new(Signal::Metrics, name), wish)).into(),
+            interval: PATIENCE,
+            state: Arc::default(),
+        };
+        assert_eq!([false, true].map(|of| wanted.takers(of)), ["metrics/with", "metrics/with, metrics/without"]);
+    }
 }

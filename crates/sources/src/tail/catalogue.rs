@@ -282,8 +282,11 @@ impl Audience for Catalogue {
         if self.untaken.remove(name)
             && let Some(left_out) = self.reported.missed.due(Instant::now())
         {
+            // Nobody knows how much they had written.
             tracing::error!(
+                pipelines = self.shared.pipelines_of(name),
                 container = %name,
+                containers = left_out + 1,
                 waiting = self.without_memory(),
                 left_out,
                 advice = "give weir more --memory",

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use weir_engine::Inlet;
 use weir_enrich::Pods;
-use weir_legible::{LeftOut, Seldom, Warnings};
-use weir_plan::ContainerLogs;
+use weir_legible::{LeftOut, Seldom, Warnings, names};
+use weir_plan::{ContainerLogs, PipelineId};
 
 use super::allowance::Allowance;
 use super::container::Container;
@@ -25,7 +25,8 @@ use super::status::{Board, Losses};
 pub(super) struct Shared {
     pub(super) inlet: Inlet,
     pub(super) pods: Arc<dyn Pods>,
-    pub(super) wanted: RwLock<Vec<ContainerLogs>>,
+    /// What each pipeline wants.
+    pub(super) wanted: RwLock<Vec<(PipelineId, ContainerLogs)>>,
     pub(super) own_pod: Option<String>,
     /// Whether what the own pod prints is read all the same.
     pub(super) reads_own: AtomicBool,
@@ -67,7 +68,13 @@ impl Shared {
     /// Whether any pipeline takes a container's records.
     pub(super) fn is_wanted(&self, name: &ContainerName) -> bool {
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
-        wanted.iter().any(|logs| self.takes(logs, name))
+        wanted.iter().any(|(_, logs)| self.takes(logs, name))
+    }
+
+    /// The pipelines that take a container's records, for the log.
+    pub(super) fn pipelines_of(&self, name: &ContainerName) -> String {
+        let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
+        names(wanted.iter().filter(|(_, logs)| self.takes(logs, name)).map(|(pipeline, _)| pipeline))
     }
 
     /// The name of this node, unless the pod's facts have one.
@@ -81,7 +88,7 @@ impl Shared {
         let of_pod = self.pods.now().multiline(&name.uid);
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
         let mut wants: Vec<Want> = Vec::new();
-        for logs in wanted.iter().filter(|logs| self.takes(logs, name)) {
+        for logs in wanted.iter().map(|(_, logs)| logs).filter(|logs| self.takes(logs, name)) {
             let (shape, asked) = (logs.shape, logs.multiline);
             let want = Want { shape, asked, multiline: of_pod.unwrap_or(asked) };
             if !wants.contains(&want) {
@@ -185,8 +192,9 @@ impl Shared {
         }
         for (reason, bytes) in lost.by_reason().into_iter().filter(|(_, bytes)| *bytes > 0) {
             if self.may_say(reason, bytes) {
-                let advice = advice_on(reason);
-                tracing::error!(container = %container.name, reason, bytes, advice, "container logs are lost");
+                let (name, advice) = (&container.name, advice_on(reason));
+                let pipelines = self.pipelines_of(name);
+                tracing::error!(pipelines, container = %name, reason, bytes, advice, "container logs are lost");
             }
         }
         // Otherwise that is said already.

@@ -95,6 +95,7 @@ fn failed(shared: &Shared, container: &Arc<Container>, error: &io::Error) -> End
         && shared.may_say("given_up", bytes)
     {
         tracing::error!(
+            pipelines = shared.pipelines_of(name),
             container = %name,
             bytes,
             %error,

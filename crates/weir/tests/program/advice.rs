@@ -51,6 +51,29 @@ const WITHOUT_AMOUNT: [(&str, &str); 3] = [
     ("the journal is damaged: ", "the report in the text says it"),
 ];
 
+/// Words of lines about data that is lost.
+const OF_LOST_DATA: &str = "are missing, for good, gave up, is given up, is gone before, lost, the journal is damaged, \
+    these objects have none, to make runtime metrics";
+
+/// Fields that say how much was lost. What waits beside that is something else.
+const LOST_AMOUNTS: &str = "bytes, containers, data_points, items";
+
+/// Lines about lost data that name no pipelines, by the beginnings of their texts.
+const WITHOUT_PIPELINES: [(&str, &str); 3] = [
+    ("running without a data directory", "nothing is lost as yet"),
+    ("the end of reading was not waited for", "`reading` has what goes on; what is missing is never made"),
+    ("the journal is damaged", "what pipelines were owed there is in lines of theirs, `gave up data`"),
+];
+
+/// Those that do not say how much was lost.
+const WITHOUT_LOST_AMOUNT: [(&str, &str); 5] = [
+    ("metrics of objects take more memory", "nobody knows how many there would have been; `left_out` says how often"),
+    ("no room in --memory to make runtime metrics", "the same"),
+    ("running without a data directory", "nothing is lost as yet"),
+    ("the end of reading was not waited for", "nobody knows what would have been made"),
+    ("the journal is damaged: ", "the report in the text says it"),
+];
+
 /// A WARN or ERROR, as it stands in a source.
 struct Said<'a> {
     /// The number of its line.
@@ -90,6 +113,14 @@ impl<'a> Said<'a> {
 
     fn has_amount(&self) -> bool {
         self.has_one_of(AMOUNTS) || !self.says_one_of(OF_DATA)
+    }
+
+    fn has_pipelines(&self) -> bool {
+        self.has_one_of("pipeline, pipelines") || !self.says_one_of(OF_LOST_DATA)
+    }
+
+    fn has_lost_amount(&self) -> bool {
+        self.has_one_of(LOST_AMOUNTS) || !self.says_one_of(OF_LOST_DATA)
     }
 
     fn has_one_of(&self, names: &str) -> bool {
@@ -197,6 +228,14 @@ fn every_warning_of_data_says_how_much() {
 }
 
 #[test]
+fn every_warning_of_lost_data_says_whose_it_was_and_how_much() {
+    let silent = lacking(|said| said.has_pipelines(), &WITHOUT_PIPELINES);
+    assert_eq!(silent, Vec::<String>::new(), "add a field `pipelines`");
+    let silent = lacking(|said| said.has_lost_amount(), &WITHOUT_LOST_AMOUNT);
+    assert_eq!(silent, Vec::<String>::new(), "add a field as in LOST_AMOUNTS");
+}
+
+#[test]
 fn what_a_warning_lacks_is_found() {
     let source = "fn a() {
     tracing::warn!(a = b(\"(,\"), \"no \\\" good\");
@@ -204,8 +243,19 @@ fn what_a_warning_lacks_is_found() {
     tracing::warn!(path = path.display(), \"data is given \\
         up: {}\", advice);
     tracing::warn!(of = [pipeline, items], advice = \"look\", \"the journal is kept\");
+    tracing::warn!(pipelines, container, waiting, advice, \"it is gone before it was read\");
 }";
     let has = |said: &Said<'_>| (said.line, said.has_advice(), said.has_subject(), said.has_amount());
+    let has_of_lost = |said: &Said<'_>| (said.has_pipelines(), said.has_lost_amount());
     let found: Vec<_> = Said::all(source).iter().map(has).collect();
-    assert_eq!(found, [(2, false, false, true), (3, true, true, true), (4, true, true, false), (6, true, true, false)]);
+    let expected = [
+        (2, false, false, true),
+        (3, true, true, true),
+        (4, true, true, false),
+        (6, true, true, false),
+        (7, true, true, true),
+    ];
+    assert_eq!(found, expected);
+    let found: Vec<_> = Said::all(source).iter().map(has_of_lost).collect();
+    assert_eq!(found, [(true, true), (true, true), (false, false), (true, true), (true, false)]);
 }
