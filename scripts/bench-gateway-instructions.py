@@ -4,6 +4,8 @@
   apt-get install gcc qemu-user
   scripts/bench-gateway-instructions.py --b old/weir                # target/release/weir beside it: 5 minutes
 
+What a part of the program costs is seen beside a program without it: bench/without has patches that take one out.
+
 On a machine that others use, times of one program differ by more than a small change costs, and processors of virtual
 machines often count nothing. Under QEMU's emulation of user programs all instructions are counted; those of the kernel
 are not, and what a cache or a branch costs is not seen. One connection sends one request after the other, and the

@@ -175,3 +175,22 @@ async fn what_a_backend_has_taught_keeps_no_request_out() {
     let whole = request.body.len();
     assert_eq!(deliver(&intake, request, &backend).await, [whole]);
 }
+
+/// What benchmarks measure beside this code is the same but for what a patch takes out of it.
+#[test]
+fn patches_of_benchmarks_apply() {
+    let code = include_str!("../intake.rs");
+    let patches = [
+        include_str!("../../../../bench/without/taps.patch"),
+        include_str!("../../../../bench/without/unclaimed.patch"),
+    ];
+    for patch in patches {
+        let hunks: Vec<_> = patch.split("\n@@ ").skip(1).collect();
+        assert!(!hunks.is_empty(), "{patch}");
+        for hunk in hunks {
+            let before = hunk.lines().skip(1).filter(|line| !line.starts_with('+'));
+            let before: Vec<_> = before.map(|line| line.get(1..).unwrap_or_default()).collect();
+            assert!(code.contains(&before.join("\n")), "{hunk}");
+        }
+    }
+}
