@@ -11,20 +11,24 @@
 //!   Exceptions: a pattern that is too large when compiled, or nested too deeply, is refused; names of groups may have
 //!   dots; scripts of several words have classes, which Go lost with 1.25; characters newer than Unicode 15 may be of
 //!   another class.
-//! - **RE2-2** no pattern makes the translation panic or recurse; matching takes linear time.
+//! - **RE2-2** no pattern makes the translation panic or recurse; matching takes linear time. So does finding all
+//!   matches of a text: when it would take more, they are not all found, which is said.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::sync::Arc;
 
-use regex::{CaptureMatches, Captures, RegexBuilder};
+use regex::{Captures, RegexBuilder};
 
 mod class;
 mod escape;
+mod matches;
 mod template;
 mod translate;
 mod unicode;
+
+pub use matches::{Matches, TooSlow};
 
 /// A compiled pattern. A clone shares what was compiled.
 #[derive(Debug, Clone)]
@@ -32,6 +36,7 @@ pub struct Regex {
     engine: regex::Regex,
     /// Names of the groups by number; empty for those without a name, as for the whole match.
     groups: Arc<[String]>,
+    reach: Arc<matches::Reach>,
 }
 
 /// Why a pattern was refused.
@@ -77,7 +82,8 @@ impl Regex {
         let levels = max_nesting.saturating_add(2).saturating_mul(ENGINE_LEVELS_PER_GROUP);
         let mut builder = RegexBuilder::new(&translation.pattern);
         builder.size_limit(max_compiled).dfa_size_limit(max_compiled.min(MAX_STATES_BYTES));
-        builder.nest_limit(u32::try_from(levels).unwrap_or(u32::MAX));
+        let nest_limit = u32::try_from(levels).unwrap_or(u32::MAX);
+        builder.nest_limit(nest_limit);
         let engine = builder.build().map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => Error::TooLarge,
             error => {
@@ -85,7 +91,8 @@ impl Regex {
                 Error::invalid(text.lines().last().unwrap_or_default().trim_start_matches("error: "))
             }
         })?;
-        Ok(Self { engine, groups: translation.groups.into() })
+        let reach = Arc::new(matches::Reach::new(max_compiled, nest_limit));
+        Ok(Self { engine, groups: translation.groups.into(), reach })
     }
 
     /// Whether it matches somewhere in a text.
@@ -98,9 +105,10 @@ impl Regex {
         self.engine.captures(text)
     }
 
-    /// The groups of all matches, one after the other. An empty match right behind another match does not count.
-    pub fn captures_iter<'r, 't>(&'r self, text: &'t str) -> CaptureMatches<'r, 't> {
-        self.engine.captures_iter(text)
+    /// The groups of all matches, one after the other. An empty match right behind another match does not count. It
+    /// ends with an error where finding more would take more than linear time.
+    pub fn captures_iter<'r, 't>(&'r self, text: &'t str) -> Matches<'r, 't> {
+        Matches::new(self, text)
     }
 
     /// Names of the groups by number, the whole match included, which is number 0; empty for those without a name.

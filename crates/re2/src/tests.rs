@@ -105,3 +105,52 @@ fn templates_name_groups() {
     assert_eq!(replaced(pattern, "y", "<$n|${n}|$2|$3|$n2|$02|$$n|${n|$|$-|$0>"), "<y|y|y||||$n|${n|$|$-|y>");
     assert_eq!(replaced(pattern, "yz", "$3é$3²$é"), "z²");
 }
+
+/// How many matches are found, and whether these are all.
+fn found(pattern: &str, text: &str) -> (usize, bool) {
+    let regex = compile(pattern).unwrap();
+    let found: Vec<_> = regex.captures_iter(text).collect();
+    let matches = found.iter().filter(|found| found.is_ok()).count();
+    assert!(found.len() - matches <= 1, "{pattern} goes on behind an error");
+    (matches, found.len() == matches)
+}
+
+#[test]
+fn all_matches_are_found_where_that_takes_linear_time() {
+    let text = "1 ".repeat(20_000);
+    for pattern in [r"\d+", r"(\d+)(?: [a-z]+)?", r"\b(\d)\b", r"\d( |$)"] {
+        assert_eq!(found(pattern, &text), (20_000, true), "{pattern}");
+    }
+    // An empty match does not count behind another one.
+    assert_eq!(found(r"\d*", &text), (20_001, true));
+    // Each search looks at the rest of a line, not of the text.
+    assert_eq!(found(r"(\d+)(?: .*ms)?", &"1 1 1 1 1 1 1 1\n".repeat(2_500)), (20_000, true));
+    // This is one match after the other in any case.
+    assert_eq!(found(r".*ms", &"1 1 1 1 1 1 ms\n".repeat(2_500)), (2_500, true));
+}
+
+#[test]
+fn not_all_matches_are_found_where_that_takes_the_square_of_a_long_text() {
+    for (pattern, unit) in
+        [(r"(\d+)(?: .*ms)?", "1 "), ("(?s).*[^A-Z]|[A-Z]", "AA"), (r"(?:a|b)(?:.*c)?", "ab"), (r"b(?:.*c)?|\b", " b")]
+    {
+        // Half of the allowance goes to searches that are not measured, the other one to those that are.
+        let (matches, all) = found(pattern, &unit.repeat(20_000));
+        assert!((64..150).contains(&matches) && !all, "{pattern}: {matches}");
+        // In a short text it is no matter.
+        assert!(found(pattern, &unit.repeat(80)).1, "{pattern}");
+        assert!(found(pattern, &(unit.repeat(20_000) + "9c ms")).1, "{pattern}: it is one match");
+    }
+}
+
+#[test]
+fn what_measures_searches_is_kept_for_the_next_text_and_the_next_thread() {
+    let regex = compile(r"(\d+)(?: [a-z]+)?").unwrap();
+    let text = "1 ".repeat(20_000);
+    let count = |regex: &Regex| regex.captures_iter(&text).filter(Result::is_ok).count();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| [count(&regex), count(&regex.clone())])).collect();
+        threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), [20_000, 20_000]));
+    });
+    assert_eq!(count(&regex), 20_000);
+}

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_re2::Regex;
+use weir_re2::{Regex, TooSlow};
 
 use super::{Function, Kind, STRING, function, optional, required};
 use crate::program::{Arguments, Lambda, Syntax};
@@ -79,6 +79,7 @@ impl<'a> Replacement<'a> {
         let mut done = 0;
         let mut matched = false;
         for captures in pattern.captures_iter(text) {
+            let captures = captures.map_err(|TooSlow| TOO_MUCH_WORK)?;
             let Some(whole) = captures.get(0) else { continue };
             matched = true;
             out.push_str(&text[done..whole.start()]);

@@ -331,6 +331,32 @@ fn what_a_statement_writes_is_limited_too_when_it_is_gone_at_once() {
     }
 }
 
+/// A pattern may look at all of a text for each of its matches, which takes the square of the text's length.
+#[test]
+fn matches_are_replaced_as_long_as_that_takes_linear_time() {
+    let body = "1 ".repeat(20_000);
+    let bytes = logs(&[json!({"body": body, "attributes": {"list": body, "other": "1 1"}})]);
+    let run = |statement: &str| apply(Signal::Logs, &[statement], &bytes, &LIMITS);
+    for statement in
+        ["replace_pattern(log.body, \"\\\\d+\", \"N\")", "replace_pattern(log.body, \"(\\\\d+)(?: [a-z]+)?\", \"N\")"]
+    {
+        let done = run(statement);
+        assert_all(&done.statements, 1);
+        let record = plain(Signal::Logs, &done.request.unwrap());
+        assert!(record.to_string().contains(&"N ".repeat(20_000)), "{statement}");
+    }
+    for statement in [
+        "replace_pattern(log.body, \"(\\\\d+)(?: .*ms)?\", \"N\")",
+        "replace_all_patterns(log.attributes, \"value\", \"(\\\\d+)(?: .*ms)?\", \"N\")",
+        "replace_all_patterns(log.attributes, \"value\", \".*[^0-9 ]|[0-9 ]\", \"N\")",
+    ] {
+        let done = run(statement);
+        let tally = &done.statements[0];
+        assert_eq!((tally.matched, tally.errors, &done.request), (0, 1, &None), "{statement}");
+        assert_eq!(tally.first_error.as_deref(), Some("what is calculated takes more work than rules may do"));
+    }
+}
+
 /// What is kept for longer than a statement takes of the same memory: the cache and changes.
 #[test]
 fn what_is_kept_counts_as_long_as_it_is_kept() {

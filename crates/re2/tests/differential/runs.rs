@@ -27,6 +27,7 @@ fn find(regex: &Regex, question: &Question) -> Found {
     for text in &question.texts {
         let (mut matches, mut replaced, mut done) = (Vec::new(), String::new(), 0);
         for captures in regex.captures_iter(text) {
+            let captures = captures.unwrap();
             let place = |group: usize| captures.get(group).map(|group| (group.start(), group.end()));
             let places: Vec<_> = (0..found.groups.len()).map(place).collect();
             let (start, end) = places[0].unwrap();
