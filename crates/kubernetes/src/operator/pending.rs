@@ -22,6 +22,12 @@ const API: &str = "custom.metrics.k8s.io/v1beta2";
 /// What a pod said longer ago than this says nothing.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// What a pod takes in an answer beside its name and its namespace, in bytes: as text, and while the text is made.
+const TEXT_BYTES: usize = 256;
+const WORK_BYTES: usize = 4096;
+/// The same for an answer without pods.
+const FRAME_BYTES: usize = 1024;
+
 /// Bytes by pods, shared between whoever asks the pods and whoever answers.
 #[derive(Debug, Clone, Default)]
 pub struct Pending(Arc<RwLock<Said>>);
@@ -39,6 +45,14 @@ impl Pending {
     pub(crate) fn set(&self, namespace: &str, pods: BTreeMap<String, (&'static str, u64)>, at: Instant) {
         let said = Said { at: Some(at), namespace: namespace.to_owned(), pods };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = said;
+    }
+
+    /// What any answer takes at most, in bytes: as text, and while the text is made.
+    pub(crate) fn most_bytes(&self) -> (usize, usize) {
+        let said = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let names: usize = said.pods.keys().map(|name| name.len() + said.namespace.len()).sum();
+        let text = FRAME_BYTES + names + said.pods.len() * TEXT_BYTES;
+        (text, text + said.pods.len() * WORK_BYTES)
     }
 
     /// What there is at a path; nothing if it is another's. An error says what was not understood. `now`: by which what
@@ -152,6 +166,21 @@ mod tests {
         assert_eq!(asked("/namespaces/n/pods/%2A/weir_pending_bytes", selector).len(), 2);
         assert_eq!(asked("/namespaces/n/pods/b-0/weir_pending_bytes", ""), of(&[("b-0", "5")]));
         assert_eq!(asked("/namespaces/other/pods/*/weir_pending_bytes", ""), of(&[]));
+    }
+
+    #[test]
+    fn what_an_answer_takes_is_known_before() {
+        assert!(Pending::default().most_bytes().0 >= resources().to_string().len());
+        for (name, pods) in [("a", 1), ("telemetry-gateway", 1_000)] {
+            let pending = Pending::default();
+            let said = (0..pods).map(|number| (format!("{name}-{number}"), ("a", u64::MAX)));
+            pending.set("kyma-system", said.collect(), now().0);
+            let path = format!("{PATH}/namespaces/kyma-system/pods/*/{NAME}");
+            let answer = pending.answer(&path, None, now()).unwrap().unwrap();
+            assert_eq!(answer["items"].as_array().unwrap().len(), pods);
+            let (text, most) = (answer.to_string().len(), pending.most_bytes().0);
+            assert!((text..2 * text + FRAME_BYTES).contains(&most), "{text} of {most} bytes");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
@@ -29,8 +29,8 @@ use weir_legible::Seldom;
 use super::{CONVERT, MUTATE, VALIDATE, Webhook};
 use crate::admission::{self, Malformed};
 use crate::crowd::{Busy, Crowd, Place};
-use crate::operator::Pending;
 use crate::operator::limits::MAX_SPEC_BYTES;
+use crate::operator::{Pending, pending};
 
 /// A request to an API server has at most 3 MiB, and so has an object. A review of an update has two of them.
 const MAX_REVIEW_BYTES: usize = 2 * 3 * 1024 * 1024 + 64 * 1024;
@@ -48,6 +48,8 @@ const VALUE_BYTES: usize = 2 * 64;
 const JUDGED: (usize, usize) = (MAX_SPEC_BYTES, 64);
 const MAX_CONNECTIONS: usize = 256;
 const PIECE_BYTES: usize = 64 * 1024;
+/// Characters of an answer that says what is wrong. Nobody pays for it, and it may repeat what was sent.
+const MAX_MESSAGE: usize = 1000;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// An API server waits for 15 s at most.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -173,15 +175,28 @@ impl Server {
         drop(place.busy());
         match timeout(REQUEST_TIMEOUT, self.respond(request, place)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err((status, message))) => text(status, message),
-            Err(_) => text(StatusCode::REQUEST_TIMEOUT, "the request took too long".to_owned()),
+            Ok(Err((status, message))) => text(status, &message),
+            Err(_) => text(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
         }
     }
 
-    /// What an autoscaler asks for, by way of the API server.
-    fn metrics(&self, request: &Request<Incoming>) -> Option<Result<Value, String>> {
-        let pending = self.pending.as_ref().filter(|_| request.method() == Method::GET)?;
-        pending.answer(request.uri().path(), request.uri().query(), (Instant::now(), Timestamp::now()))
+    /// What an autoscaler asks for, by way of the API server. It is paid for before it is made, and then held, as the
+    /// answer to a review is: anybody can ask.
+    async fn metrics(
+        &self,
+        pending: &Pending,
+        uri: &Uri,
+        place: &Arc<Place>,
+    ) -> Result<Response<Paid>, (StatusCode, String)> {
+        let (text, work) = pending.most_bytes();
+        let memory = pay(&self.memory, kib(text.min(MAX_BYTES_AT_ONCE))).await;
+        let busy = place.busy();
+        let _work = pay(&self.work, kib(work.min(MAX_WORK_AT_ONCE))).await;
+        match pending.answer(uri.path(), uri.query(), (Instant::now(), Timestamp::now())) {
+            Some(Ok(answer)) => Ok(json(answer.to_string(), Until::taken(busy, memory, place))),
+            Some(Err(message)) => Err((StatusCode::BAD_REQUEST, message)),
+            None => Err((StatusCode::NOT_FOUND, format!("expected the metric {}", pending::NAME))),
+        }
     }
 
     /// Reads a body, and pays for it as it arrives. An error when it is too large.
@@ -219,10 +234,9 @@ impl Server {
         request: Request<Incoming>,
         place: &Arc<Place>,
     ) -> Result<Response<Paid>, (StatusCode, String)> {
-        if let Some(metrics) = self.metrics(&request) {
-            return metrics
-                .map(|metrics| json(metrics.to_string(), None))
-                .map_err(|message| (StatusCode::BAD_REQUEST, message));
+        let asks_for_metrics = request.method() == Method::GET && request.uri().path().starts_with(pending::PATH);
+        if let Some(pending) = self.pending.as_ref().filter(|_| asks_for_metrics) {
+            return self.metrics(pending, request.uri(), place).await;
         }
         let (path, answer, limit): (&str, Answer, usize) = match request.uri().path() {
             VALIDATE => (VALIDATE, |body| admission::validate(body, SystemTime::now()), MAX_REVIEW_BYTES),
@@ -256,7 +270,7 @@ impl Server {
         let answered =
             tokio::task::spawn_blocking(move || (answer(&body).map(|answer| answer.to_string()), memory, work));
         match answered.await {
-            Ok((Ok(answer), memory, _)) => Ok(json(answer, Some(Until::taken(busy, memory, place)))),
+            Ok((Ok(answer), memory, _)) => Ok(json(answer, Until::taken(busy, memory, place))),
             Ok((Err(malformed), _, _)) => Err((StatusCode::BAD_REQUEST, malformed.to_string())),
             Err(error) => {
                 self.report_panic(path, &error);
@@ -344,13 +358,14 @@ impl Body for Paid {
     }
 }
 
-fn json(answer: String, until: Option<Until>) -> Response<Paid> {
-    let mut response = Response::new(Paid { text: answer.into(), _until: until });
+fn json(answer: String, until: Until) -> Response<Paid> {
+    let mut response = Response::new(Paid { text: answer.into(), _until: Some(until) });
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
 }
 
-fn text(status: StatusCode, message: String) -> Response<Paid> {
+fn text(status: StatusCode, message: &str) -> Response<Paid> {
+    let message: String = message.chars().take(MAX_MESSAGE).collect();
     let mut response = Response::new(Paid { text: message.into(), _until: None });
     *response.status_mut() = status;
     response
@@ -359,6 +374,56 @@ fn text(status: StatusCode, message: String) -> Response<Paid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pods(count: usize) -> Pending {
+        let pending = Pending::default();
+        let pods = (0..count).map(|number| (format!("telemetry-gateway-{number}"), ("telemetry-gateway", u64::MAX)));
+        pending.set("kyma-system", pods.collect(), Instant::now());
+        pending
+    }
+
+    fn all_pods() -> Uri {
+        format!("{}/namespaces/kyma-system/pods/*/{}", pending::PATH, pending::NAME).parse().unwrap()
+    }
+
+    /// 256 connections with 64 streams each may ask at once, and take nothing.
+    #[tokio::test(start_paused = true)]
+    async fn metrics_are_paid_for_until_they_are_taken_and_whoever_does_not_take_them_leaves() {
+        let server = Server::new(Webhook::new(crate::webhook::Options::in_namespace("kyma-system"))).unwrap();
+        let place = Arc::new(Crowd::new(1).enter().unwrap());
+        let (pending, uri) = (pods(1_000), all_pods());
+        let left = || (server.memory.available_permits(), server.work.available_permits());
+        let before = left();
+        let answer = server.metrics(&pending, &uri, &place).await.unwrap();
+        let paid = before.0 - left().0;
+        assert!(answer.body().text.len() > 200_000 && paid * 1024 >= answer.body().text.len(), "{paid} KiB");
+        assert_eq!(left().1, before.1, "nothing is made any more");
+        timeout(2 * REQUEST_TIMEOUT, place.has_to_leave()).await.unwrap();
+        drop(answer);
+        assert_eq!(left(), before);
+        // While others have all the memory, nothing is made.
+        for memory in [&server.memory, &server.work] {
+            let all = pay(memory, memory.available_permits()).await;
+            assert!(timeout(REQUEST_TIMEOUT, server.metrics(&pending, &uri, &place)).await.is_err());
+            drop(all);
+            assert_eq!(left(), before);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_for_wrongly_is_not_repeated_at_length() {
+        let server = Server::new(Webhook::new(crate::webhook::Options::in_namespace("kyma-system"))).unwrap();
+        let place = Arc::new(Crowd::new(1).enter().unwrap());
+        let before = server.memory.available_permits();
+        let uri = format!("{}?labelSelector={}", all_pods(), "é".repeat(10_000).replace('é', "%C3%A9"));
+        let (status, message) = server.metrics(&pods(1), &uri.parse().unwrap(), &place).await.err().unwrap();
+        assert!(status == StatusCode::BAD_REQUEST && message.len() > 20_000);
+        let answer = text(status, &message);
+        assert_eq!(std::str::from_utf8(&answer.body().text).unwrap().chars().count(), MAX_MESSAGE);
+        let elsewhere = server.metrics(&pods(1), &Uri::from_static("/other"), &place).await.err().unwrap();
+        assert_eq!(elsewhere.0, StatusCode::NOT_FOUND);
+        assert_eq!(server.memory.available_permits(), before);
+    }
 
     #[test]
     fn values_are_paid_for_before_they_are_made() {
