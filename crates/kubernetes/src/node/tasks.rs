@@ -1,8 +1,9 @@
 //! The tasks of a node: which watches run, and what becomes of what they see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -191,10 +192,12 @@ impl Watcher {
         let document = |mut object: Value| {
             let key = key(kind, &object);
             let Kept { mut document, left_out } = keep::document(api_version, kind, &mut object, purpose);
+            let (namespace, name) = (&key.1, &key.2);
             said.say_left_out();
-            if left_out > 0 {
-                said.once("too_large", &format!("{}/{}", key.1, key.2), || {
-                    let (namespace, name) = (&key.1, &key.2);
+            if left_out == 0 {
+                said.forget((namespace, name));
+            } else {
+                said.once("too_large", (namespace, name), || {
                     tracing::warn!(
                         kind,
                         namespace,
@@ -210,13 +213,18 @@ impl Watcher {
         self.follow(what, Scope::Node, document, |change| {
             let differs = match change {
                 Change::All(objects) => {
+                    said.keep(objects.iter().map(|((_, namespace, name), _)| (namespace, name)));
                     let documents = objects.into_iter().filter_map(|(key, document)| Some((key, document?)));
                     let differs = shared.local().replace_all(kind, documents.collect());
                     // Somebody waits for the first list of pods, even if there is none.
                     differs | (kind == POD.kind && !shared.has_listed_pods.swap(true, Ordering::AcqRel))
                 }
                 Change::Set((key, Some(document))) => shared.local().put(key, document),
-                Change::Set((key, None)) | Change::Gone((key, _)) => shared.local().remove(&key),
+                Change::Set((key, None)) => shared.local().remove(&key),
+                Change::Gone((key, _)) => {
+                    said.forget((&key.1, &key.2));
+                    shared.local().remove(&key)
+                }
             };
             if differs {
                 shared.changed[0].notify_one();
@@ -321,30 +329,67 @@ fn is_of_node(kind: &str, document: &mut Value, node: &str) -> bool {
     }
 }
 
-/// So many things are remembered that the log was told of, or would have been.
-const MOST_SAID: usize = 1000;
+/// What the log took no more of is to be said again after this time, by when it takes more.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// What the log was told of objects, so that it is told once; and of many objects only so much.
+/// What the log was told of the objects that there are, so that it is told once; and of many objects only so much in a
+/// minute. Whoever makes objects cannot keep others from being named: what is gone is forgotten, and what was not named
+/// is when its turn comes.
 #[derive(Default)]
 struct Said {
-    all: Mutex<BTreeSet<String>>,
+    /// By hashes of what there is to say. No more is remembered than is known of objects anyway.
+    all: Mutex<HashMap<u64, Saying>>,
+    hasher: RandomState,
     warnings: Warnings,
 }
 
+/// What became of something that there was to say.
+#[derive(Clone, Copy)]
+enum Saying {
+    Said,
+    /// The log took no more at this time.
+    LeftOut(Instant),
+}
+
 impl Said {
-    fn once(&self, reason: &'static str, what: &str, say: impl FnOnce()) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.contains(what) {
+    fn once(&self, reason: &'static str, what: impl Hash, say: impl FnOnce()) {
+        let (hash, now) = (self.hasher.hash_one(what), Instant::now());
+        let mut all = self.lock();
+        let is_due = match all.get(&hash) {
+            Some(Saying::Said) => false,
+            Some(Saying::LeftOut(at)) => now.duration_since(*at) >= SAY_AGAIN,
+            None => true,
+        };
+        if !is_due {
             return;
         }
-        if all.len() == MOST_SAID {
-            // Each time that it is seen: nobody knows whether it was seen before.
-            return self.warnings.leave_out(reason, 0, Instant::now());
-        }
-        all.insert(what.to_owned());
-        if self.warnings.may_say(reason, 0, Instant::now()) {
+        let may_say = self.warnings.may_say(reason, 0, now);
+        all.insert(hash, if may_say { Saying::Said } else { Saying::LeftOut(now) });
+        drop(all);
+        if may_say {
             say();
         }
+    }
+
+    /// It is not so any more.
+    fn forget(&self, what: impl Hash) {
+        let mut all = self.lock();
+        if !all.is_empty() {
+            all.remove(&self.hasher.hash_one(what));
+        }
+    }
+
+    /// Forgets all but this.
+    fn keep<T: Hash>(&self, all_there_is: impl Iterator<Item = T>) {
+        let mut all = self.lock();
+        if !all.is_empty() {
+            let there: HashSet<u64> = all_there_is.map(|what| self.hasher.hash_one(what)).collect();
+            all.retain(|hash, _| there.contains(hash));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Saying>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs what is wrong with objects.
@@ -359,6 +404,7 @@ impl Said {
                 )
             });
         }
+        self.keep(findings.iter().map(|finding| &finding.message));
     }
 
     /// Logs how often there was more to say.
@@ -367,7 +413,7 @@ impl Said {
             tracing::warn!(
                 reason,
                 left_out = messages,
-                advice = "correct the objects that are named before; a restart names others",
+                advice = "correct the objects that are named; others are named in the minutes that follow",
                 "more was to be said of objects than the log takes in a minute"
             );
         }
@@ -441,9 +487,51 @@ async fn state_of_cluster(shared: &Arc<Shared>, nodes: Vec<ClusterObject>) -> Op
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::ops::Range;
+
     use serde_json::json;
+    use tokio::time::advance;
 
     use super::*;
+
+    /// How many of these are named. Nothing else is there.
+    fn named(said: &Said, objects: Range<usize>) -> usize {
+        let named = Cell::new(0);
+        for object in objects.clone() {
+            said.once("finding", object, || named.set(named.get() + 1));
+        }
+        said.keep(objects);
+        named.get()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_makes_many_objects_does_not_keep_others_from_being_named() {
+        let said = Said::default();
+        assert_eq!([named(&said, 0..10), named(&said, 0..10)], [10, 0]);
+        for minute in 1..100 {
+            advance(SAY_AGAIN).await;
+            let objects = minute * 1_000..(minute + 1) * 1_000;
+            assert_eq!(named(&said, objects.clone()), 50, "in minute {minute}");
+            assert_eq!((named(&said, objects), said.lock().len()), (0, 1_000));
+            let [left_out] = said.warnings.all_left_out()[..] else { panic!("one reason") };
+            assert_eq!(left_out.messages, 950, "each once");
+        }
+        advance(SAY_AGAIN).await;
+        assert_eq!(named(&said, 0..10), 10, "they were gone, and are there again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_named_is_later() {
+        let said = Said::default();
+        for (named_now, left_out) in [(50, 70), (50, 20), (20, 0), (0, 0)] {
+            assert_eq!([named(&said, 0..120), named(&said, 0..120)], [named_now, 0]);
+            assert_eq!(said.warnings.all_left_out().iter().map(|all| all.messages).sum::<u64>(), left_out);
+            advance(SAY_AGAIN).await;
+        }
+        said.forget(7_usize);
+        assert_eq!(named(&said, 0..120), 1);
+    }
 
     #[test]
     fn of_services_what_is_scraped_on_this_node_matters() {
