@@ -56,5 +56,5 @@ pub(crate) use raw_page::PageReader;
 pub use raw_page::{RawPage, SHOWN_BYTES, Viewing};
 pub use redirect::BadRedirect;
 pub use relabel::{Action, BadRule, Labels, Relabeling, Rule};
-pub use scraper::{BODY_LIMIT, SAMPLE_LIMIT, Scraper, Settings};
+pub use scraper::{BODY_LIMIT, ReadyToScrape, SAMPLE_LIMIT, Scraper, Settings};
 pub use target::{Job, NoTarget, Target};

@@ -20,7 +20,7 @@ use tracing::field::display;
 use weir_engine::{Addresses, BookFigures, Engine, Entrance, Probes};
 use weir_enrich::{PodList, Pods};
 use weir_kubernetes::node::Facts;
-use weir_legible::{Recurring, Seldom};
+use weir_legible::Recurring;
 use weir_plan::{PipelineId, Plan};
 use weir_resources::Loaded;
 
@@ -145,8 +145,6 @@ struct Gateway<H> {
     configurations: Configurations,
     /// The whole budget in bytes, for the log.
     memory: usize,
-    /// When the log was told that facts about the cluster cannot be used.
-    facts_reported: Seldom,
     /// Warnings of the last configuration, and when the log was told of them.
     warnings_reported: Recurring,
     settling: Settling,
@@ -174,6 +172,7 @@ impl<H: Host> Gateway<H> {
             log_agent.keep_in(logs);
         }
         log_agent.prepare(&plan)?;
+        metric_agent.prepare(&plan)?;
         let (memory, scrapables) = (settings.memory, mem::take(&mut facts.scrapables));
         allocator::keep_within(memory);
         let pods = Arc::new(PodList::new(facts));
@@ -183,7 +182,7 @@ impl<H: Host> Gateway<H> {
         configurations.started(&plan, host.provenance(), &trigger);
         let looking = [health::watch(engine.view(), args.look_every, verdicts), past.record(engine.view())];
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
-        metric_agent.scrape_for(&plan, &scrapables, engine.inlet())?;
+        metric_agent.scrape_for(&plan, &scrapables, engine.inlet());
         runtime_metrics.make_for(&plan, state, &engine.inlet());
         host.runs(&plan, log_outputs, &engine.inlet());
         Ok(Self {
@@ -201,7 +200,6 @@ impl<H: Host> Gateway<H> {
             looking,
             configurations,
             memory,
-            facts_reported: Seldom::default(),
             settling: Settling::default(),
             warnings_reported,
         })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use weir_engine::Inlet;
 use weir_plan::{Plan, Scrapables};
-use weir_sources::scrape::{Scraper, Settings, TargetBoard};
+use weir_sources::scrape::{ReadyToScrape, Scraper, Settings, TargetBoard};
 
 use crate::cli::{ProcessArgs, Role};
 use crate::downward::node_name;
@@ -15,35 +15,37 @@ use crate::downward::node_name;
 pub(crate) struct MetricAgent {
     args: Arc<ProcessArgs>,
     board: TargetBoard,
+    /// What it is about to begin with.
+    ready: Option<ReadyToScrape>,
     scraper: Option<Scraper>,
 }
 
 impl MetricAgent {
     pub(crate) fn new(args: Arc<ProcessArgs>, board: TargetBoard) -> Self {
-        Self { args, board, scraper: None }
+        Self { args, board, ready: None, scraper: None }
     }
 
-    /// Scrapes for the pipelines of this plan, which the engine runs, what there is in the cluster.
-    pub(crate) fn scrape_for(&mut self, plan: &Plan, scrapables: &Scrapables, inlet: Inlet) -> anyhow::Result<()> {
-        let mut inputs = plan.pipelines.iter().map(|pipeline| &pipeline.input);
-        let is_wanted = inputs.any(|input| input.prometheus.is_some() || input.istio.is_some());
-        match &mut self.scraper {
-            Some(scraper) => scraper.reload(plan, scrapables),
-            None if is_wanted && self.args.allows(Role::Metrics) => {
-                let scraper = Scraper::start(self.settings(scrapables), (plan, scrapables), inlet, self.board.clone());
-                self.scraper = Some(scraper.context("cannot scrape targets")?);
-            }
-            None => {}
+    /// Sets up what it takes to scrape for the pipelines of this plan. Call this before anything begins with the plan:
+    /// after that nothing fails any more.
+    pub(crate) fn prepare(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        if self.scraper.is_none() && self.ready.is_none() && wants(plan) && self.args.allows(Role::Metrics) {
+            let settings =
+                Settings { node_name: node_name(&self.args), istio_certificates: self.args.istio_certs.clone() };
+            self.ready = Some(ReadyToScrape::with(settings).context("cannot scrape targets")?);
         }
         Ok(())
     }
 
-    fn settings(&self, scrapables: &Scrapables) -> Settings {
-        let node_name = node_name(&self.args);
-        if node_name.is_none() && !scrapables.pods.is_empty() {
-            tracing::info!("pods and services of all nodes are scraped: no node is named, see --node-name");
+    /// Scrapes for the pipelines of this plan, which the engine runs, what there is in the cluster.
+    pub(crate) fn scrape_for(&mut self, plan: &Plan, scrapables: &Scrapables, inlet: Inlet) {
+        if let Some(scraper) = &mut self.scraper {
+            scraper.reload(plan, scrapables);
+        } else if let Some(ready) = self.ready.take_if(|_| wants(plan)) {
+            if node_name(&self.args).is_none() && !scrapables.pods.is_empty() {
+                tracing::info!("pods and services of all nodes are scraped: no node is named, see --node-name");
+            }
+            self.scraper = Some(ready.start((plan, scrapables), inlet, self.board.clone()));
         }
-        Settings { node_name, istio_certificates: self.args.istio_certs.clone() }
     }
 
     /// The uids of the pods that are scraped.
@@ -57,4 +59,8 @@ impl MetricAgent {
             scraper.stop().await;
         }
     }
+}
+
+fn wants(plan: &Plan) -> bool {
+    plan.pipelines.iter().any(|pipeline| pipeline.input.prometheus.is_some() || pipeline.input.istio.is_some())
 }

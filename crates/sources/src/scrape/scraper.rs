@@ -101,22 +101,29 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-impl Scraper {
-    /// Begins to scrape.
+/// What a scraper begins with: nothing can fail any more.
+#[derive(Debug)]
+pub struct ReadyToScrape {
+    fetcher: Fetcher,
+    node_name: Option<String>,
+}
+
+impl ReadyToScrape {
+    /// Sets up what it takes to scrape.
     ///
     /// # Errors
     /// When TLS cannot be used at all.
-    pub fn start(
-        settings: Settings,
-        (plan, scrapables): (&Plan, &Scrapables),
-        inlet: Inlet,
-        board: TargetBoard,
-    ) -> Result<Self, FetchError> {
+    pub fn with(settings: Settings) -> Result<Self, FetchError> {
         let Settings { node_name, istio_certificates } = settings;
+        Ok(Self { fetcher: Fetcher::new(istio_certificates)?, node_name })
+    }
+
+    /// Begins to scrape.
+    pub fn start(self, (plan, scrapables): (&Plan, &Scrapables), inlet: Inlet, board: TargetBoard) -> Scraper {
+        let Self { fetcher, node_name } = self;
         let known_part = inlet.memory_part(inlet.memory() / KNOWN_PART);
         let pages_part = inlet.memory_part(inlet.memory() / PAGES_PART);
         let targets_part = inlet.memory_part(inlet.memory() / TARGETS_PART);
-        let fetcher = Fetcher::new(istio_certificates)?;
         let shared = Arc::new(Shared {
             inlet,
             fetcher,
@@ -128,9 +135,24 @@ impl Scraper {
             warnings: Warnings::default(),
         });
         let survey = tokio::spawn(survey(Arc::clone(&shared)));
-        let mut scraper = Self { shared, running: HashMap::new(), leaving: HashMap::new(), survey, node_name };
+        let mut scraper = Scraper { shared, running: HashMap::new(), leaving: HashMap::new(), survey, node_name };
         scraper.reload(plan, scrapables);
-        Ok(scraper)
+        scraper
+    }
+}
+
+impl Scraper {
+    /// Sets up what it takes to scrape, and begins.
+    ///
+    /// # Errors
+    /// When TLS cannot be used at all.
+    pub fn start(
+        settings: Settings,
+        wanted: (&Plan, &Scrapables),
+        inlet: Inlet,
+        board: TargetBoard,
+    ) -> Result<Self, FetchError> {
+        Ok(ReadyToScrape::with(settings)?.start(wanted, inlet, board))
     }
 
     /// Scrapes what this plan asks for of what there is in the cluster. Targets that stay are not disturbed; another

@@ -1,7 +1,6 @@
 //! What is new while a gateway runs: another configuration, another cluster, other certificates.
 
 use std::mem;
-use std::time::Instant;
 
 use weir_engine::{Addresses, Changes, OtlpPorts};
 use weir_kubernetes::node::Facts;
@@ -24,18 +23,7 @@ impl<H: Host> Gateway<H> {
                 self.engine.reload_failed(&error);
                 self.refuse(&trigger, &error, None);
             }
-            News::Facts(facts) => {
-                if let Err(error) = self.know(facts)
-                    && let Some(left_out) = self.facts_reported.due(Instant::now())
-                {
-                    tracing::error!(
-                        left_out,
-                        advice = "look at the object that is named",
-                        "cannot take up what is new in the cluster: {}",
-                        explain(&error)
-                    );
-                }
-            }
+            News::Facts(facts) => self.know(facts),
             News::Successor(_) => {}
         }
         // That is no part of a configuration, which may be wrong.
@@ -106,18 +94,18 @@ impl<H: Host> Gateway<H> {
         let changes = taken_up?;
         self.plan = plan;
         self.settling.begin_anew();
-        self.know(facts)?;
+        self.know(facts);
         Ok(changes)
     }
 
-    /// What is known of the cluster from now on. The pipelines are the same.
-    fn know(&mut self, Facts { mut facts, state }: Facts) -> anyhow::Result<()> {
+    /// What is known of the cluster from now on. The pipelines are the same. This cannot fail: a plan that the engine has
+    /// taken up is in use, whatever else there is to do for it.
+    fn know(&mut self, Facts { mut facts, state }: Facts) {
         let scrapables = mem::take(&mut facts.scrapables);
         let in_use = self.log_agent.pods_in_use().into_iter().chain(self.metric_agent.pods_in_use());
         self.pods.replace(facts, &in_use.collect());
-        self.metric_agent.scrape_for(&self.plan, &scrapables, self.engine.inlet())?;
+        self.metric_agent.scrape_for(&self.plan, &scrapables, self.engine.inlet());
         self.runtime_metrics.make_for(&self.plan, state, &self.engine.inlet());
-        Ok(())
     }
 
     /// Begins with what no pipeline asked for before, and finds out whether it can. What is read of containers is for
@@ -131,6 +119,7 @@ impl<H: Host> Gateway<H> {
             None
         };
         self.log_agent.prepare(plan)?;
+        self.metric_agent.prepare(plan)?;
         Ok((ports, self.log_agent.read_for(plan, self.engine.inlet(), &self.pods)?))
     }
 
