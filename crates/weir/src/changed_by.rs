@@ -47,6 +47,18 @@ impl ChangedBy {
         }
     }
 
+    /// Bytes of the texts in it.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Told(node::Origin { manager, secret_versions }) => {
+                let texts = manager.as_ref().map(|of| [&of.manager, &of.operation, &of.time]);
+                let versions = secret_versions.iter().flatten().flat_map(|(name, version)| [name, version]);
+                texts.into_iter().flatten().chain(versions).map(String::len).sum()
+            }
+            Self::File { path, .. } => path.len(),
+        }
+    }
+
     fn file(path: &str) -> Self {
         // The standard input has no file.
         let modified = if path == "-" { None } else { fs::metadata(path).and_then(|found| found.modified()).ok() };

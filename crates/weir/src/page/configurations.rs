@@ -5,6 +5,7 @@ mod words;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write as _;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
@@ -30,6 +31,10 @@ const MOST_ERROR: usize = 4000;
 const MOST_VERSION: usize = 64;
 /// What is kept of configurations as they were shown, all together; the oldest make room.
 const MOST_TEXT: usize = 256 << 10;
+/// What is kept beside these, all together: names, who changed them, and errors. Of older configurations there is one
+/// name of each list then, and the beginning of the error.
+const MOST_DETAIL: usize = 256 << 10;
+const SHORT_ERROR: usize = 200;
 
 /// What rules say, by pipeline and field.
 pub(super) type Texts = HashMap<(PipelineId, String), String>;
@@ -90,6 +95,32 @@ impl Event {
             resource_version: resource_version.as_ref().map(short),
         });
         Self { brought_by: trigger.as_str(), version: version.unwrap_or_default(), ..Self::default() }
+    }
+
+    /// What its details take, in bytes.
+    fn detail(&self) -> usize {
+        let Self { added, changed, removed, changed_by, error, .. } = self;
+        let names = [added, changed, removed].into_iter().flat_map(|names| &names.named);
+        let names: usize = names.map(|name| mem::size_of::<String>() + name.len()).sum();
+        let changer = |(name, changer): &(String, Arc<ChangedBy>)| {
+            mem::size_of::<(String, ChangedBy)>() + name.len() + changer.text_bytes()
+        };
+        names + changed_by.iter().map(changer).sum::<usize>() + error.as_ref().map_or(0, String::len)
+    }
+
+    /// Keeps of its details what takes hardly anything.
+    fn shorten(&mut self) {
+        for names in [&mut self.added, &mut self.changed, &mut self.removed] {
+            names.more += names.named.len().saturating_sub(1) as u64;
+            names.named.truncate(1);
+            names.named.shrink_to_fit();
+        }
+        self.changed_by = Vec::new();
+        if let Some(error) = &mut self.error
+            && let Some((end, _)) = error.char_indices().nth(SHORT_ERROR)
+        {
+            *error = format!("{}…", &error[..end]);
+        }
     }
 }
 
@@ -162,11 +193,15 @@ impl Configurations {
         let (number, unix_ms) = (state.last, unix_nanos() / 1_000_000);
         state.history.truncate(KEPT - 1);
         state.history.push_front(Event { number, unix_ms, ..event });
-        let mut room = MOST_TEXT;
-        for Event { text, .. } in &mut state.history {
-            match room.checked_sub(text.as_ref().map_or(0, String::len)) {
+        let (mut room, mut room_of_detail) = (MOST_TEXT, MOST_DETAIL);
+        for event in &mut state.history {
+            match room.checked_sub(event.text.as_ref().map_or(0, String::len)) {
                 Some(rest) => room = rest,
-                None => *text = None,
+                None => event.text = None,
+            }
+            match room_of_detail.checked_sub(event.detail()) {
+                Some(rest) => room_of_detail = rest,
+                None => event.shorten(),
             }
         }
     }
@@ -274,4 +309,49 @@ fn rules(processing: &Processing) -> Vec<Value> {
             .map(|number| json!({"field": format!("filters[{number}]"), "text": "a filter of Fluent Bit"})),
     );
     rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(bytes: usize) -> Names {
+        Names { named: (0..MOST_NAMES).map(|number| format!("{number:0>bytes$}")).collect(), more: 7 }
+    }
+
+    /// With names of that many bytes.
+    fn of_names(bytes: usize) -> Event {
+        let changer = Arc::new(ChangedBy::File { path: "x".repeat(bytes), unix_seconds: None });
+        let changed_by = names(bytes).named.into_iter().map(|name| (name, Arc::clone(&changer))).collect();
+        let [added, changed, removed] = [(); 3].map(|()| names(bytes));
+        let error = Some("é".repeat(MOST_ERROR));
+        Event { what: "changed", added, changed, removed, changed_by, error, ..Event::default() }
+    }
+
+    #[test]
+    fn what_is_kept_of_all_configurations_together_is_limited() {
+        let configurations = Configurations::default();
+        (0..2 * KEPT).for_each(|_| configurations.remember(of_names(253)));
+        let state = configurations.lock();
+        let bytes: usize = state.history.iter().map(Event::detail).sum();
+        assert!(state.history.len() == KEPT && bytes < MOST_DETAIL + KEPT * 2_000, "{bytes} bytes");
+        let (newest, oldest) = (&state.history[0], &state.history[KEPT - 1]);
+        assert_eq!((&newest.removed, newest.changed_by.len()), (&names(253), MOST_NAMES));
+        for names in [&oldest.added, &oldest.changed, &oldest.removed] {
+            assert_eq!((names.named.len(), names.more), (1, 7 + MOST_NAMES as u64 - 1));
+        }
+        let error = oldest.error.as_ref().unwrap().chars().count();
+        assert_eq!((oldest.changed_by.len(), error), (0, SHORT_ERROR + 1));
+    }
+
+    #[test]
+    fn nothing_is_left_out_of_what_is_usual() {
+        let configurations = Configurations::default();
+        let usual = || Event { added: Names::first(MOST_NAMES, ["traces/shop"; 9]), ..Event::default() };
+        (0..KEPT).for_each(|_| configurations.remember(usual()));
+        configurations.refused(&"x".repeat(1000), &Trigger::Start);
+        let state = configurations.lock();
+        assert!(state.history.iter().skip(1).all(|event| event.added.named.len() == 9));
+        assert_eq!(state.history[0].error.as_ref().unwrap().len(), 1000);
+    }
 }
