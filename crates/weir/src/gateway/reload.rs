@@ -98,8 +98,8 @@ impl<H: Host> Gateway<H> {
         Ok(changes)
     }
 
-    /// What is known of the cluster from now on. The pipelines are the same. This cannot fail: a plan that the engine has
-    /// taken up is in use, whatever else there is to do for it.
+    /// What is known of the cluster from now on. The pipelines are the same. This cannot fail: a plan that the engine
+    /// has taken up is in use, whatever else there is to do for it.
     fn know(&mut self, Facts { mut facts, state }: Facts) {
         let scrapables = mem::take(&mut facts.scrapables);
         let in_use = self.log_agent.pods_in_use().into_iter().chain(self.metric_agent.pods_in_use());

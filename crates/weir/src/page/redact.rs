@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 /// What stands in its place.
 const REDACTED: &str = "[redacted]";
 
-// All matches of the patterns below are replaced. That takes linear time: what they look at behind a match is one run of
-// blanks at most, in which no match starts.
+// All matches of the patterns below are replaced. That takes linear time: what they look at behind a match is one run
+// of blanks at most, in which no match starts.
 
 /// Names of what is secret.
 static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
