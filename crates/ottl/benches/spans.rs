@@ -64,6 +64,8 @@ fn main() -> io::Result<()> {
     let rename = Transform::compile(Signal::Metrics, &Options::transform(Signal::Metrics), &[], &statements);
     let rename = rename.expect("statements are right");
     report("the same for data points of 7", &|| drop(black_box(rename.apply(&points, &LIMITS))))?;
+    let letters = transform(&["replace_all_patterns(span.attributes, \"value\", \"[ae]\", \"#\")".to_owned()]);
+    report("replacement of many short matches", &|| drop(black_box(letters.apply(&request, &LIMITS))))?;
     let never = transform(&["set(span.attributes[\"new\"], \"value\") where span.name == \"never\"".to_owned()]);
     report("statement that never applies", &|| drop(black_box(never.apply(&request, &LIMITS))))
 }

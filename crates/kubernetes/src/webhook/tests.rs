@@ -1,5 +1,6 @@
 //! The server on a port of the loopback address, without an API server.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::certificates::{Certificates, certified, renewed};
+use crate::operator::pending;
 
 struct Served {
     webhook: Arc<Webhook>,
@@ -35,9 +37,13 @@ fn made() -> Certificates {
 }
 
 async fn serve() -> Served {
+    serve_with(Options::in_namespace("kyma-system")).await
+}
+
+async fn serve_with(options: Options) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let webhook = Webhook::new(Options::in_namespace("kyma-system"));
+    let webhook = Webhook::new(options);
     let (stop, stopped) = oneshot::channel();
     let stopped = async move { drop(stopped.await) };
     let server = tokio::spawn(server::serve(listener, Arc::clone(&webhook), stopped));
@@ -99,6 +105,29 @@ async fn whoever_asks_for_something_else_is_told_so() {
     ] {
         let (status, body) = served.ask(method, path, body).await;
         assert_eq!(status, expected);
+        assert!(!body.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn autoscalers_are_answered_where_they_are_to_be() {
+    let pending = Pending::default();
+    let pods = BTreeMap::from([("telemetry-gateway-0".to_owned(), ("telemetry-gateway", 7))]);
+    pending.set("kyma-system", pods, tokio::time::Instant::now());
+    let options = Options::in_namespace("kyma-system");
+    let (answers, does_not) = (serve_with(Options { pending: Some(pending), ..options }).await, serve().await);
+    let path = |metric| format!("{}/namespaces/kyma-system/pods/*/{metric}", pending::PATH);
+    let (status, body) = answers.ask(Method::GET, &path(pending::NAME), "").await;
+    let answer: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!((status, answer.pointer("/items/0/value")), (StatusCode::OK, Some(&json!("7"))), "{answer:#}");
+    for (served, method, metric, expected) in [
+        (&answers, Method::GET, "cpu", StatusCode::NOT_FOUND),
+        (&answers, Method::GET, "weir_pending_bytes?labelSelector=team%3Dblue", StatusCode::BAD_REQUEST),
+        (&answers, Method::POST, pending::NAME, StatusCode::NOT_FOUND),
+        (&does_not, Method::GET, pending::NAME, StatusCode::NOT_FOUND),
+    ] {
+        let (status, body) = served.ask(method, &path(metric), "").await;
+        assert_eq!(status, expected, "{metric}");
         assert!(!body.is_empty());
     }
 }
