@@ -90,7 +90,7 @@ fn max_looks(text: &str) -> usize {
 pub(crate) struct Reach {
     max_compiled: usize,
     nest_limit: u32,
-    /// `None` when the pattern is too large for it. Then the engine has no automaton of this kind either.
+    /// `None` when it cannot be made, which is so of no pattern that the engine has taken.
     automaton: OnceLock<Option<DFA>>,
     /// The states of the automaton, while nobody uses them.
     states: Mutex<Option<Cache>>,
@@ -107,13 +107,15 @@ impl Reach {
         Some(Measure { automaton, states, home: &self.states })
     }
 
-    /// The automaton that the engine has, too: of the same pattern, within the same limits.
+    /// The automaton that the engine has, too: of the same pattern, within the same limits. The engine does without it if
+    /// the pattern needs more room for states. Here it gets what it needs, which is little more than the pattern takes.
     fn build(&self, pattern: &str) -> Option<DFA> {
-        let groups = WhichCaptures::None;
+        let states = DFA::config().cache_capacity(self.max_compiled.min(MAX_STATES_BYTES));
+        let compiled = thompson::Config::new().nfa_size_limit(Some(self.max_compiled));
         DFA::builder()
-            .configure(DFA::config().cache_capacity(self.max_compiled.min(MAX_STATES_BYTES)))
+            .configure(states.skip_cache_capacity_check(true))
             .syntax(syntax::Config::new().nest_limit(self.nest_limit))
-            .thompson(thompson::Config::new().nfa_size_limit(Some(self.max_compiled)).which_captures(groups))
+            .thompson(compiled.which_captures(WhichCaptures::None))
             .build(pattern)
             .ok()
     }

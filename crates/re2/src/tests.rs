@@ -129,6 +129,13 @@ fn all_matches_are_found_where_that_takes_linear_time() {
     assert_eq!(found(r".*ms", &"1 1 1 1 1 1 ms\n".repeat(2_500)), (2_500, true));
 }
 
+/// Its states may need more room than the engine gives to those of one pattern.
+#[test]
+fn all_matches_of_a_large_pattern_are_found_too() {
+    let words: Vec<_> = (0..2_000).map(|number| format!("{number}x{number}y")).collect();
+    assert_eq!(found(&words.join("|"), &"17x17y 1999x1999y ".repeat(5_000)), (10_000, true));
+}
+
 #[test]
 fn not_all_matches_are_found_where_that_takes_the_square_of_a_long_text() {
     for (pattern, unit) in
