@@ -107,8 +107,8 @@ impl Reach {
         Some(Measure { automaton, states, home: &self.states })
     }
 
-    /// The automaton that the engine has, too: of the same pattern, within the same limits. The engine does without it if
-    /// the pattern needs more room for states. Here it gets what it needs, which is little more than the pattern takes.
+    /// The automaton that the engine has, too: of the same pattern, within the same limits. The engine does without it
+    /// if the pattern needs more room for states. Here it gets what it needs, little more than the pattern takes.
     fn build(&self, pattern: &str) -> Option<DFA> {
         let states = DFA::config().cache_capacity(self.max_compiled.min(MAX_STATES_BYTES));
         let compiled = thompson::Config::new().nfa_size_limit(Some(self.max_compiled));
