@@ -59,7 +59,7 @@ const REST: u32 = 3;
 /// What a tap's items take at most, and the part of the memory if that is less.
 const ROOM_BYTES: usize = 4 << 20;
 const OF_MEMORY: usize = 64;
-/// The same for what is calculated, by one tap at a time.
+/// The same for what is calculated, by one tap at a time, and for what all of them have compiled.
 const WORK_BYTES: usize = 64 << 20;
 const WORK_OF_MEMORY: usize = 8;
 /// What a condition, and all rules that are tried, may have of text.
@@ -133,7 +133,7 @@ pub enum TapError {
     #[error("the disk is being searched, and there is one search at a time: try again in a moment")]
     Searching,
     /// The engine has no memory for it now.
-    #[error("there is not enough memory for that now: use fewer patterns, or try again")]
+    #[error("there is not enough memory for that now: use fewer patterns, close taps that have some, or try again")]
     NoMemory,
 }
 
@@ -185,6 +185,8 @@ struct Shelf {
     search: Arc<Mutex<()>>,
     /// Of payloads. Set when the engine starts.
     budget: OnceLock<Budget>,
+    /// A part of that, which pays for what is compiled: by all taps, and by whoever tries rules.
+    for_rules: OnceLock<Budget>,
 }
 
 impl Taps {
@@ -192,6 +194,7 @@ impl Taps {
     pub(crate) fn pay_from(&self, budget: &Budget) {
         // An engine begins once.
         let _ = self.shelf.budget.set(budget.clone());
+        let _ = self.shelf.for_rules.set(part_of(budget, WORK_BYTES, WORK_OF_MEMORY));
     }
 
     /// Opens a tap, and returns its number. Needs the engine's runtime.
@@ -273,7 +276,7 @@ impl Taps {
     /// A part of the memory for payloads.
     fn room(&self, most: usize, of_memory: usize) -> Result<Budget, TapError> {
         let budget = self.shelf.budget.get().ok_or(TapError::NoMemory)?;
-        Ok(budget.within(most.min(budget.capacity() / of_memory)))
+        Ok(part_of(budget, most, of_memory))
     }
 
     /// Pays for what these texts may become, and so many patterns beside those of OTTL.
@@ -293,8 +296,13 @@ impl Taps {
         if length > most {
             return Err(TapError::Wrong(format!("{length} bytes of text are too much: at most {most} are taken here")));
         }
-        let budget = self.shelf.budget.get().ok_or(TapError::NoMemory)?;
-        budget.try_take(bytes).ok_or(TapError::NoMemory)
+        let room = self.shelf.for_rules.get().ok_or(TapError::NoMemory)?;
+        let paid = room.try_take(bytes).or_else(|| {
+            // Those that have ended make room before their time.
+            self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner).retain(|tap| tap.is_open());
+            room.try_take(bytes)
+        });
+        paid.ok_or(TapError::NoMemory)
     }
 
     fn find(&self, id: u64) -> Option<Arc<Tap>> {
@@ -340,6 +348,11 @@ impl Taps {
     }
 }
 
+/// A part of a budget: at most so many bytes, and one part in so many of it.
+fn part_of(budget: &Budget, most: usize, of_memory: usize) -> Budget {
+    budget.within(most.min(budget.capacity() / of_memory))
+}
+
 fn lock<T>(what: &std::sync::Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -381,5 +394,48 @@ impl Looking<'_> {
             is_wanted |= tap.hand_over(&passing);
         }
         is_wanted.then_some(mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_plan::{Body, Compression, Endpoint, Output, Protocol};
+
+    use super::*;
+    use crate::budget::Holder;
+
+    fn wish(condition: &str) -> Wish {
+        let endpoint = Endpoint { host: "nowhere".into(), port: 1, path: String::new() };
+        let (protocol, compression) = (Protocol::Grpc, Compression::None);
+        let output =
+            Output { protocol, body: Body::Otlp, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+        Wish {
+            pipelines: vec![Pipeline::new(Signal::Traces, "shop", output)],
+            edge: Edge::In,
+            text: None,
+            condition: Some(condition.to_owned()),
+            per_second: 1,
+            lasts: Duration::from_secs(60),
+        }
+    }
+
+    /// However many patterns they have.
+    #[tokio::test]
+    async fn conditions_of_all_taps_take_no_more_than_a_part_of_the_memory() {
+        let (taps, budget) = (Taps::default(), Budget::new(256 << 20));
+        taps.pay_from(&budget.held_by(Holder::Onlookers));
+        let many = wish(&vec![r#"IsMatch(span.name, "a")"#; 30].join(" or "));
+        let opened: Vec<_> = (0..MOST_TAPS).map(|_| taps.open(&many)).collect();
+        assert!(matches!(opened.as_slice(), [Ok(_), Err(TapError::NoMemory), ..]), "{opened:?}");
+        let used = budget.used();
+        assert!((30 << 20..=budget.capacity() / WORK_OF_MEMORY).contains(&used), "{used}");
+        assert!(budget.held().contains(&(Holder::Onlookers, used)), "{:?}", budget.held());
+        let few = taps.open(&wish(r#"IsMatch(span.name, "b")"#)).unwrap();
+        assert!(taps.close(few) && taps.close(*opened[0].as_ref().unwrap()));
+        // Those who look after them let go of them.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(taps.open(&many).is_ok(), "what ended makes room");
     }
 }
