@@ -19,7 +19,7 @@ use http::header::{
     ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -28,8 +28,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::{AbortHandle, JoinSet, block_in_place, spawn_blocking};
 
 use crate::budget::{Funds, Permit, Text};
 use crate::division::ADMIN_TLS_CONNECTIONS;
@@ -75,16 +75,17 @@ pub trait Page: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether it makes documents of telemetry, which may take hundreds of times the room of what they are made of, and which
-    /// nobody pays for. No two such pages are made at the same time in a process.
+    /// Whether it makes documents that nobody pays for: those of telemetry may take hundreds of times the room of what they
+    /// are made of. No two such pages are made at the same time in a process. Each is made on a thread for blocking work, as
+    /// that may take long.
     fn makes_documents(&self) -> bool {
         false
     }
 
     /// Writes the page to `body`, which pays for it. `None` when there is no room for the page; the client is then told
-    /// so. The page may be asked once more, with memory from elsewhere.
+    /// so. A page that begins something reserves room for its answer before.
     ///
-    /// Everything else waits meanwhile, so a page asks nobody but the view.
+    /// Everything else may wait meanwhile, so a page asks nobody but the view.
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown>;
 }
 
@@ -214,25 +215,30 @@ impl Desk {
             Method::POST => self.read(&head.headers, incoming).await,
             _ => Ok((Bytes::new(), None)),
         };
-        let (body, _paid) = match body {
+        let (body, paid) = match body {
             Ok(body) => body,
             Err((status, text)) => return text_answer(status, text),
         };
-        // Once it is made, a page cannot be given up: a client that is hung up on makes no room for another.
-        let _alone = if route.page.makes_documents() { DOCUMENTS.acquire().await.ok() } else { None };
-        let (path, query) = (head.uri.path(), head.uri.query());
-        let asked = Asked { method: &head.method, body: &body, peer, path, query, view: &self.view };
-        let show = || {
-            let page = self.funds.find(|budget| {
-                let mut body = Text::new(budget)?;
-                let Shown { status, content_type } = route.page.show(&asked, &mut body)?;
-                Some(answer(status, content_type, body.into_bytes()))
-            });
-            page.unwrap_or_else(no_memory)
+        let makes_documents = route.page.makes_documents();
+        let alone = if makes_documents { DOCUMENTS.acquire().await.ok() } else { None };
+        let question = Question {
+            page: Arc::clone(&route.page),
+            method: head.method,
+            uri: head.uri,
+            body,
+            _paid: paid,
+            _alone: alone,
+            peer,
+            view: self.view.clone(),
+            funds: self.funds.clone(),
         };
+        if makes_documents {
+            // Once it is made, a page cannot be given up: a client that is hung up on makes no room for another.
+            return spawn_blocking(move || question.answer()).await.unwrap_or_else(|_| failed());
+        }
         // What shows telemetry may take long; others have a worker meanwhile.
         let is_many = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        if self.gate.is_some() && is_many { tokio::task::block_in_place(show) } else { show() }
+        if self.gate.is_some() && is_many { block_in_place(|| question.answer()) } else { question.answer() }
     }
 
     /// Why this client may not see what is at the path. Where clients are not known, only this machine can connect; but the
@@ -271,6 +277,36 @@ impl Desk {
             (StatusCode::BAD_REQUEST, text)
         })?;
         Ok((body.to_bytes(), Some(permit)))
+    }
+}
+
+/// What a client asks of a page, and what is needed to answer it.
+struct Question {
+    page: Arc<dyn Page>,
+    method: Method,
+    uri: Uri,
+    body: Bytes,
+    /// Pays for the body.
+    _paid: Option<Permit>,
+    /// No other page makes documents meanwhile, if this one does.
+    _alone: Option<SemaphorePermit<'static>>,
+    peer: IpAddr,
+    view: View,
+    funds: Funds,
+}
+
+impl Question {
+    fn answer(self) -> Answer {
+        self.show().unwrap_or_else(no_memory)
+    }
+
+    /// `None` without memory.
+    fn show(&self) -> Option<Answer> {
+        let Self { method, uri, body, peer, view, .. } = self;
+        let asked = Asked { method, body, peer: *peer, path: uri.path(), query: uri.query(), view };
+        let mut text = Text::new(&self.funds)?;
+        let Shown { status, content_type } = self.page.show(&asked, &mut text)?;
+        Some(answer(status, content_type, text.into_bytes()))
     }
 }
 
@@ -325,6 +361,10 @@ fn is_here(host: &HeaderValue) -> bool {
 
 fn no_memory() -> Answer {
     with(text_answer(StatusCode::SERVICE_UNAVAILABLE, NO_MEMORY), RETRY_AFTER, "1")
+}
+
+fn failed() -> Answer {
+    text_answer(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be made; the log says why\n")
 }
 
 fn not_allowed(methods: &[Method]) -> Answer {

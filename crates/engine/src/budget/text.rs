@@ -4,19 +4,24 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 
-use super::{Budget, Permit, charge};
+use super::{Budget, Funds, Permit, charge};
 
-/// A text that is paid for as it is written. Writing fails when there is no room for more.
+/// A text that is paid for as it is written, from the first budget that has room for all of it. Writing fails when none
+/// has room for more.
 #[derive(Debug)]
 pub struct Text {
     bytes: Vec<u8>,
     permit: Permit,
+    /// Asked when the budget that pays has no room for more.
+    last: Budget,
 }
 
 impl Text {
     /// An empty one; `None` when there is no room for even that.
-    pub(crate) fn new(budget: &Budget) -> Option<Self> {
-        Some(Self { bytes: Vec::new(), permit: budget.try_take(0)? })
+    pub(crate) fn new(funds: &Funds) -> Option<Self> {
+        let permit = funds.find(|budget| budget.try_take(0))?;
+        let Funds([_, last]) = funds;
+        Some(Self { bytes: Vec::new(), permit, last: last.clone() })
     }
 
     pub(crate) fn into_bytes(self) -> Bytes {
@@ -28,11 +33,14 @@ impl Text {
         let (before, length) = (self.bytes.capacity(), self.bytes.len() + more);
         if length > before {
             // Both exist while one is copied.
-            if !self.permit.grow(length) {
-                return false;
+            if self.permit.grow(length) {
+                self.bytes.reserve_exact(more);
+                self.permit.give_back(before);
+            } else {
+                let Some(permit) = self.last.try_take(length) else { return false };
+                self.bytes.reserve_exact(more);
+                self.permit = permit;
             }
-            self.bytes.reserve_exact(more);
-            self.permit.give_back(before);
         }
         true
     }
@@ -75,7 +83,7 @@ mod tests {
     fn a_text_is_paid_for_as_it_grows_and_ends_where_the_room_does() {
         use std::fmt::Write;
         let budget = Budget::new(20_000);
-        let mut text = Text::new(&budget).unwrap();
+        let mut text = Text::new(&Funds([Budget::new(0), budget.clone()])).unwrap();
         let mut written = 0_usize;
         while text.write_str("0123456789").is_ok() {
             written += 10;
@@ -86,5 +94,24 @@ mod tests {
         assert!(shared.len() == written && budget.used() <= OVERHEAD_BYTES + written / 8 * 9, "{}", budget.used());
         drop(shared);
         assert_eq!(budget.used(), 0);
+    }
+
+    /// What was written stays as it is.
+    #[test]
+    fn a_text_without_room_goes_on_where_there_is_some() {
+        use std::fmt::Write;
+        let (first, last) = (Budget::new(10_000), Budget::new(50_000));
+        let mut text = Text::new(&Funds([first.clone(), last.clone()])).unwrap();
+        let (mut written, mut first_of_last) = (String::new(), None);
+        while text.write_str("0123456789").is_ok() {
+            written.push_str("0123456789");
+            assert!(first.used() == 0 || last.used() == 0, "it is paid for once");
+            if last.used() > 0 {
+                first_of_last.get_or_insert(written.len());
+            }
+        }
+        assert!(first_of_last.is_some_and(|at| at > 1_000) && written.len() > 10_000, "{first_of_last:?}");
+        assert_eq!(text.into_bytes(), written);
+        assert_eq!((first.used(), last.used()), (0, 0));
     }
 }

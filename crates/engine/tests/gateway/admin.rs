@@ -130,12 +130,13 @@ async fn pages_from_outside_are_served_to_those_who_may_see_them() {
     }
 }
 
-/// A page of four megabytes.
-#[derive(Debug)]
-struct Large;
+/// A page of four megabytes, and how often it was asked.
+#[derive(Debug, Default)]
+struct Large(Arc<AtomicU64>);
 
 impl Page for Large {
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        self.0.fetch_add(1, Ordering::SeqCst);
         (0..1024).try_for_each(|_| body.write_all(&[b'x'; 4096])).ok()?;
         Some(Shown::JSON)
     }
@@ -144,11 +145,14 @@ impl Page for Large {
 /// Who does not read what he asked for takes no more than a part of the memory, and no metrics from others.
 #[tokio::test]
 async fn large_pages_that_nobody_reads_take_little() {
-    let admin = Admin { port: Some(0), routes: vec![Route::new("/large", Large)], ..Admin::default() };
+    let large = Large::default();
+    let asked = Arc::clone(&large.0);
+    let admin = Admin { port: Some(0), routes: vec![Route::new("/large", large)], ..Admin::default() };
     let settings = Settings { admin, memory: 256 << 20, ..settings() };
     let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], settings).await;
     let at = gateway.at;
     assert_eq!(http::get(at.admin, "/large").await.body.len(), 4 << 20);
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "what has no room in the part for pages is not made anew");
     let mut silent = Vec::new();
     for _ in 0..32 {
         let mut stream = TcpStream::connect(at.admin).await.unwrap();

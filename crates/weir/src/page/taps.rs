@@ -23,6 +23,8 @@ const MOST_SECONDS: u64 = 900;
 const MOST_PER_SECOND: u32 = 200;
 /// The path, with what stands before a tap's number.
 const PATH: &str = "/api/taps/";
+/// What a tap's number, and when it ends, take in an answer.
+const NUMBER_BYTES: usize = 128;
 /// All pipelines; after a signal and `/`, all of that signal.
 const ANY: &str = "*";
 
@@ -95,6 +97,8 @@ impl TapsPage {
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
         let number = asked.path.strip_prefix(PATH).filter(|number| !number.is_empty());
         match (number, asked.method) {
+            // No tap is opened for whoever cannot be told its number.
+            (None, &Method::POST) if !body.reserve(NUMBER_BYTES) => Ok(None),
             (None, &Method::POST) => Ok(show(body, &self.open(asked)?)),
             (None, _) => Ok(show(body, &json!({"taps": self.list()}))),
             (Some(number), &Method::DELETE) => self.close(number).map(Some),
