@@ -51,6 +51,8 @@ const MOST_POSTED: usize = 64 * 1024;
 const CONVERSATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of pages that [make documents](Page::makes_documents).
 static DOCUMENTS: Semaphore = Semaphore::const_new(1);
+/// In which a browser says whether the page that asks is of the same origin.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// Accepting rests this long after a failure.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -242,13 +244,18 @@ impl Desk {
     }
 
     /// Why this client may not see what is at the path. Where clients are not known, only this machine can connect; but the
-    /// page of a foreign site in a browser on this machine can, too, under a name of its own that it has pointed here.
+    /// page of a foreign site in a browser on this machine can, too: under a name of its own that it has pointed here, or with
+    /// a picture of this address, of which it cannot read the answer. The browser says so.
     fn refusal(&self, headers: &HeaderMap, route: Option<&Route>) -> Option<Answer> {
         let gate = self.gate.as_ref().filter(|_| !route.is_some_and(|route| route.page.is_public()))?;
         if !gate.knows_clients() && !headers.get(HOST).is_none_or(is_here) {
             let text =
                 "without a token or a certificate, only names of this machine are answered: localhost, or an address\n";
             return Some(text_answer(StatusCode::MISDIRECTED_REQUEST, text));
+        }
+        if !gate.knows_clients() && headers.get(SEC_FETCH_SITE).is_some_and(is_foreign) {
+            let text = "without a token or a certificate, pages of other sites are not answered\n";
+            return Some(text_answer(StatusCode::FORBIDDEN, text));
         }
         let refusal = gate.check(headers).err()?;
         let text = format!("{}\n", refusal.message);
@@ -357,6 +364,11 @@ fn is_here(host: &HeaderValue) -> bool {
     let Some(authority) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+/// Whether a browser asks for the page of another origin.
+fn is_foreign(site: &HeaderValue) -> bool {
+    site == "cross-site" || site == "same-site"
 }
 
 fn no_memory() -> Answer {

@@ -101,7 +101,7 @@ impl TapsPage {
             (None, &Method::POST) if !body.reserve(NUMBER_BYTES) => Ok(None),
             (None, &Method::POST) => Ok(show(body, &self.open(asked)?)),
             (None, _) => Ok(show(body, &json!({"taps": self.list()}))),
-            (Some(number), &Method::DELETE) => self.close(number).map(Some),
+            (Some(number), &Method::DELETE) => self.close(number, asked).map(Some),
             (Some(_), &Method::POST) => Err(Refusal::wrong("open a tap at /api/taps")),
             (Some(number), _) => self.read(number, asked, body),
         }
@@ -140,12 +140,12 @@ impl TapsPage {
         Ok(json!({"tap": tap, "ends_at": ends}))
     }
 
-    fn close(&self, number: &str) -> Result<Shown, Refusal> {
+    fn close(&self, number: &str, asked: &Asked<'_>) -> Result<Shown, Refusal> {
         let id = number_of(number)?;
         if !self.taps.close(id) {
             return Err(gone(number));
         }
-        tracing::info!(target: AUDIT, tap = id, "a tap is closed");
+        tracing::info!(target: AUDIT, tap = id, from = %asked.peer, "a tap is closed");
         Ok(Shown { status: StatusCode::NO_CONTENT, ..Shown::JSON })
     }
 

@@ -212,6 +212,40 @@ async fn a_tap_that_cannot_be_opened_says_why() {
     .await;
 }
 
+/// It has the right address, and cannot read the answer; but nothing is done for it, and nothing is logged.
+#[tokio::test]
+async fn a_picture_of_a_foreign_site_is_not_answered() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    for (path, site, status) in [
+        ("/rejected", "cross-site", 403),
+        ("/rejected", "same-site", 403),
+        ("/dropped", "same-origin", 200),
+        ("/dropped", "none", 200),
+        ("/", "cross-site", 200),
+    ] {
+        let asked = format!("GET {path} HTTP/1.1\r\nhost: {port}\r\nsec-fetch-site: {site}\r\n\r\n");
+        assert_eq!(exchange(port, asked.as_bytes()).await.status, status, "{path} for a page that is {site}");
+    }
+    let looked = || weir.all_logged("somebody looks at samples of what was given up").len();
+    eventually("the log says who looked", async || looked() == 1).await;
+    assert!(weir.logged("somebody looks at samples of what backends refused").is_none());
+}
+
+/// What a browser sends for another site has no token.
+#[tokio::test]
+async fn whoever_has_a_token_is_answered_whatever_the_site() {
+    let sink = sink("{}").await;
+    let directory = tempfile::TempDir::new().unwrap();
+    let tokens = directory.path().join("tokens");
+    std::fs::write(&tokens, "good\n").unwrap();
+    let weir = Weir::start(&manifest("shop", sink.grpc), &["--admin-token-file", tokens.to_str().unwrap()]).await;
+    let fields = "host: any.example\r\nsec-fetch-site: cross-site\r\nauthorization: Bearer good";
+    let asked = format!("GET /rejected HTTP/1.1\r\n{fields}\r\n\r\n");
+    assert_eq!(exchange(admin(&weir), asked.as_bytes()).await.status, 200);
+}
+
 fn names(items: &Value) -> Vec<(String, String)> {
     caught(&json!({ "items": items }))
 }

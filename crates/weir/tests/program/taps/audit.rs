@@ -59,3 +59,16 @@ async fn the_log_says_who_looks_at_a_tap_that_somebody_else_has_opened() {
     eventually("the last one is logged", async || looked().iter().any(|line| line[0] == "127.0.0.3")).await;
     assert_eq!(looked(), [json!(["127.0.0.2", shows, false]), json!(["127.0.0.3", hides, true])]);
 }
+
+#[tokio::test]
+async fn the_log_says_who_closes_a_tap() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let tap = open(port, &json!({"pipeline": "traces/shop"})).await;
+    let delete = format!("DELETE /api/taps/{tap} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(status_from("127.0.0.2", port, delete.as_bytes()).await, 204);
+    eventually("it is logged", async || weir.logged("a tap is closed").is_some()).await;
+    let closed = weir.logged("a tap is closed").unwrap();
+    assert_eq!((&closed["tap"], &closed["from"]), (&json!(tap), &json!("127.0.0.2")));
+}
