@@ -149,6 +149,16 @@ mod tests {
         assert!(FILES.iter().map(|(.., content)| content.len()).sum::<usize>() < 200 << 10);
     }
 
+    /// Nobody pays for what is made on the way to their text.
+    #[test]
+    fn no_two_pages_of_the_admin_port_are_made_at_once() {
+        for Route { path, page } in
+            private_routes(&Onlookers::default(), &Configurations::default(), &TargetBoard::default())
+        {
+            assert!(page.makes_documents(), "{path}");
+        }
+    }
+
     /// It works behind a port-forward, without a network.
     #[test]
     fn the_files_name_no_other_host() {

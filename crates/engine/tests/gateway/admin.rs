@@ -2,8 +2,9 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use hyper::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -128,6 +129,39 @@ async fn pages_from_outside_are_served_to_those_who_may_see_them() {
     for port in [gateway.at.metrics, gateway.at.health] {
         assert!(!http::get(port, "/pods/a").await.text().contains("traces/backend"), "only on the admin port");
     }
+}
+
+/// A page that makes documents, until it hears something; how often it was asked.
+#[derive(Debug)]
+struct Documents(Mutex<mpsc::Receiver<()>>, Arc<AtomicU64>);
+
+impl Page for Documents {
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
+    fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        let heard = self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)).is_ok();
+        write!(body, "{heard}").ok()?;
+        Some(Shown::JSON)
+    }
+}
+
+/// On a runtime with a single thread, as on a single core.
+#[tokio::test]
+async fn nobody_waits_while_documents_are_made() {
+    let (tells, hears) = mpsc::channel();
+    let asked = Arc::<AtomicU64>::default();
+    let routes = vec![Route::new("/documents", Documents(Mutex::new(hears), Arc::clone(&asked)))];
+    let admin = Admin { port: Some(0), routes, ..Admin::default() };
+    let gateway = Gateway::with(vec![pipeline("backend", closed_port().await)], Settings { admin, ..settings() }).await;
+    let admin = gateway.at.admin;
+    let documents = tokio::spawn(async move { http::get(admin, "/documents").await });
+    eventually("it is being made", async || asked.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(http::get(admin, "/backends").await.status, 200);
+    tells.send(()).unwrap();
+    assert_eq!(documents.await.unwrap().text(), "true", "others are answered meanwhile");
 }
 
 /// A page of four megabytes, and how often it was asked.

@@ -231,6 +231,10 @@ impl Configurations {
 }
 
 impl Page for Configurations {
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         match asked.path.strip_prefix(PATH).filter(|number| !number.is_empty()) {
             Some(number) => self.one(number, body).unwrap_or_else(|refusal| refusal.show(body)),

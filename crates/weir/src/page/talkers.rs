@@ -16,6 +16,10 @@ const MOST_ROWS: usize = 1000;
 pub(super) struct TalkersPage(pub(super) Talkers);
 
 impl Page for TalkersPage {
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         let figures = self.0.figures();
         let shown = figures.talkers.len().min(MOST_ROWS);
