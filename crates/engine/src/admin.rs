@@ -77,9 +77,9 @@ pub trait Page: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether it makes documents that nobody pays for: those of telemetry may take hundreds of times the room of what they
-    /// are made of. No two such pages are made at the same time in a process. Each is made on a thread for blocking work, as
-    /// that may take long.
+    /// Whether it makes documents that nobody pays for: those of telemetry may take hundreds of times the room of what
+    /// they are made of. No two such pages are made at the same time in a process, and each is made on a thread for
+    /// blocking work, as that may take long.
     fn makes_documents(&self) -> bool {
         false
     }
@@ -243,9 +243,9 @@ impl Desk {
         if self.gate.is_some() && is_many { block_in_place(|| question.answer()) } else { question.answer() }
     }
 
-    /// Why this client may not see what is at the path. Where clients are not known, only this machine can connect; but the
-    /// page of a foreign site in a browser on this machine can, too: under a name of its own that it has pointed here, or with
-    /// a picture of this address, of which it cannot read the answer. The browser says so.
+    /// Why this client may not see what is at the path. Where clients are not known, only this machine can connect; but
+    /// the page of a foreign site in a browser on this machine can, too: under a name of its own that it has pointed
+    /// here, or with a picture of this address, whose answer it cannot read. The browser says so.
     fn refusal(&self, headers: &HeaderMap, route: Option<&Route>) -> Option<Answer> {
         let gate = self.gate.as_ref().filter(|_| !route.is_some_and(|route| route.page.is_public()))?;
         if !gate.knows_clients() && !headers.get(HOST).is_none_or(is_here) {

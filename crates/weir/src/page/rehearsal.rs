@@ -15,6 +15,7 @@ use weir_resources::{Diagnostic, Options, Report, Severity, Source};
 
 use super::json::{Refusal, document, show};
 use super::recent::RecentPage;
+use super::redact::redact_both;
 use super::taps::TapsPage;
 use crate::page::Configurations;
 use crate::yaml;
@@ -247,8 +248,12 @@ fn removed_ratio(before: u64, after: u64) -> Option<f64> {
 fn before_and_after<S: Serializer>(of: &Changes<'_>, to: S) -> Result<S::Ok, S::Error> {
     let Changes { signal, rehearsal, redacts } = of;
     to.collect_seq(rehearsal.changed.iter().map(|(before, after)| {
-        let after = after.as_ref().map(|after| document(*signal, after, *redacts));
-        json!({"before": document(*signal, &before.request, *redacts), "after": after})
+        let mut before = document(*signal, &before.request, false);
+        let mut after = after.as_ref().map_or(Value::Null, |after| document(*signal, after, false));
+        if *redacts {
+            redact_both(&mut before, &mut after);
+        }
+        json!({"before": before, "after": after})
     }))
 }
 
