@@ -23,7 +23,7 @@ use std::io::Write as _;
 
 use http::StatusCode;
 use weir_engine::Text;
-use weir_engine::admin::{Asked, Page, Route, Shown};
+use weir_engine::admin::{Asked, Page, Readers, Route, Shown};
 use weir_engine::settings::Onlookers;
 use weir_sources::scrape::TargetBoard;
 
@@ -97,6 +97,7 @@ pub(crate) fn private_routes(
         opened: page.clone(),
         recent: recent.clone(),
         configurations: configurations.clone(),
+        readers: Readers::default(),
     };
     let (pages, searches) = (TargetPages::new(targets), Searches::new(configurations));
     vec![

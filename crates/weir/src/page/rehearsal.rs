@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_engine::RuleReport;
 use weir_engine::Text;
-use weir_engine::admin::{Asked, Page, Shown};
+use weir_engine::admin::{AUDIT, Asked, Page, Readers, Shown};
 use weir_engine::taps::{Caught, Deltas, Rehearsal, Taps};
 use weir_plan::{Body, Filter, Pipeline, PipelineId, Processing, Section, Signal, Transform};
 use weir_resources::{Diagnostic, Options, Report, Severity, Source};
@@ -34,6 +34,8 @@ pub(super) struct RehearsalPage {
     pub(super) opened: TapsPage,
     pub(super) recent: RecentPage,
     pub(super) configurations: Configurations,
+    /// Who tries rules: they may show more of items than whoever looks at these sees.
+    pub(super) readers: Readers,
 }
 
 /// Rules as somebody has changed them.
@@ -83,12 +85,13 @@ impl RehearsalPage {
         let changed: Changed = serde_json::from_slice(asked.body)
             .map_err(|error| Refusal::wrong(format!("cannot read the rules: {error}")))?;
         let named = self.configurations.pipeline(&changed.pipeline)?;
+        // What a tap hides is hidden when rules are tried on it.
+        let redacts = changed.redact || changed.tap.is_some_and(|tap| self.opened.redacts(tap));
         let items = self.items(&changed, &named.id, asked)?;
+        self.note(&changed, redacts, asked);
         let processing = changed.processing(&named)?;
         let pipeline = Pipeline { processing, ..named };
         let rehearsal = self.taps.rehearse(&pipeline, &items)?;
-        // What a tap hides is hidden when rules are tried on it.
-        let redacts = changed.redact || changed.tap.is_some_and(|tap| self.opened.redacts(tap));
         Ok(show(body, &answer(&pipeline, &rehearsal, redacts, changed.filters.as_deref())))
     }
 
@@ -102,6 +105,14 @@ impl RehearsalPage {
                 Ok(kept)
             }
             None => Ok(self.recent.read(id, changed.redact, asked).items),
+        }
+    }
+
+    /// The log says who tries rules, and on what.
+    fn note(&self, Changed { pipeline, tap, .. }: &Changed, redact: bool, asked: &Asked<'_>) {
+        if self.readers.note(asked.peer, &format!("{pipeline} {tap:?} {redact}")) {
+            let from = asked.peer;
+            tracing::info!(target: AUDIT, %from, pipeline, tap, redact, "somebody tries rules on telemetry");
         }
     }
 }

@@ -58,6 +58,13 @@ async fn the_log_says_who_looks_at_a_tap_that_somebody_else_has_opened() {
     };
     eventually("the last one is logged", async || looked().iter().any(|line| line[0] == "127.0.0.3")).await;
     assert_eq!(looked(), [json!(["127.0.0.2", shows, false]), json!(["127.0.0.3", hides, true])]);
+    // Also of whoever has opened it: rules may show what it hides.
+    let tried = || {
+        let lines = weir.all_logged("somebody tries rules on telemetry");
+        lines.iter().map(|line| json!([line["from"], line["tap"], line["redact"]])).collect::<Vec<_>>()
+    };
+    eventually("the last one is logged", async || tried().len() == 2).await;
+    assert_eq!(tried(), [json!(["127.0.0.1", hides, true]), json!(["127.0.0.3", hides, true])]);
 }
 
 #[tokio::test]

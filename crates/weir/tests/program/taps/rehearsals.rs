@@ -197,3 +197,35 @@ async fn rules_show_no_secret_that_their_tap_hides() {
         assert_eq!((status, answer["changed"].to_string().contains("s3cr3t")), (200, !hides), "{answer}");
     }
 }
+
+/// Wherever rules put it.
+#[tokio::test]
+async fn rules_show_no_secret_that_is_hidden_before_them() {
+    let sink = sink("{}").await;
+    let weir = Weir::start(&manifest("shop", sink.grpc), &[]).await;
+    let port = admin(&weir);
+    let secrets = json!([{"key": "db.password", "value": {"stringValue": "hunter2"}},
+        {"key": "url", "value": {"stringValue": "redis://:p4ssw0rd@cache:6379"}}]);
+    let body = json!({"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": format!("{:032x}", 1),
+        "spanId": format!("{:016x}", 1), "name": "login", "attributes": secrets}]}]}]});
+    let answer = http::post_to(weir.http, "/v1/traces", JSON, body.to_string().as_bytes()).await;
+    assert_eq!(answer.status, 200);
+    let statements = [
+        "set(span.attributes[\"x\"], span.attributes[\"db.password\"])",
+        "set(span.name, Concat([\"it is\", span.attributes[\"db.password\"]], \" \"))",
+        "replace_pattern(span.attributes[\"url\"], \"^redis://:([^@]+)@.*$\", \"$1\")",
+    ];
+    for redact in [true, false] {
+        let rules = json!({"pipeline": "traces/shop", "redact": redact, "transform": [{"statements": statements}]});
+        let (status, answer) = post(port, "/api/preview", &rules).await;
+        assert_eq!((status, &answer["kept_changed"], &answer["failed"]), (200, &json!(1), &json!(0)), "{answer}");
+        let changed = &answer["changed"][0];
+        let span = &changed["after"]["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+        let shown = if redact { "[redacted]" } else { "hunter2" };
+        assert_eq!(span["name"], format!("it is {shown}"), "{answer}");
+        let shows = ["hunter2", "p4ssw0rd"].map(|secret| changed.to_string().contains(secret));
+        assert_eq!(shows, [!redact; 2], "{answer}");
+        let has_url = changed["after"].to_string().contains("redis://");
+        assert!(!has_url, "a password without its URL is found, too: {answer}");
+    }
+}
