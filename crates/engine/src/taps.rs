@@ -59,7 +59,7 @@ const REST: u32 = 3;
 /// What a tap's items take at most, and the part of the memory if that is less.
 const ROOM_BYTES: usize = 4 << 20;
 const OF_MEMORY: usize = 64;
-/// The same for what is calculated, by one tap at a time, and for what all of them have compiled.
+/// The same for what all taps copy and calculate together, and for what they have compiled.
 const WORK_BYTES: usize = 64 << 20;
 const WORK_OF_MEMORY: usize = 8;
 /// What a condition, and all rules that are tried, may have of text.
@@ -185,7 +185,9 @@ struct Shelf {
     search: Arc<Mutex<()>>,
     /// Of payloads. Set when the engine starts.
     budget: OnceLock<Budget>,
-    /// A part of that, which pays for what is compiled: by all taps, and by whoever tries rules.
+    /// A part of that, which pays for what all taps copy and calculate.
+    for_work: OnceLock<Budget>,
+    /// Another one, which pays for what is compiled: by all taps, and by whoever tries rules.
     for_rules: OnceLock<Budget>,
 }
 
@@ -194,6 +196,7 @@ impl Taps {
     pub(crate) fn pay_from(&self, budget: &Budget) {
         // An engine begins once.
         let _ = self.shelf.budget.set(budget.clone());
+        let _ = self.shelf.for_work.set(part_of(budget, WORK_BYTES, WORK_OF_MEMORY));
         let _ = self.shelf.for_rules.set(part_of(budget, WORK_BYTES, WORK_OF_MEMORY));
     }
 
@@ -202,7 +205,8 @@ impl Taps {
     /// # Errors
     /// A condition that cannot be compiled, too many taps, or no memory.
     pub fn open(&self, wish: &Wish) -> Result<u64, TapError> {
-        let rooms = [self.room(ROOM_BYTES, OF_MEMORY)?, self.room(WORK_BYTES, WORK_OF_MEMORY)?];
+        let work = self.shelf.for_work.get().ok_or(TapError::NoMemory)?.clone();
+        let rooms = [self.room(ROOM_BYTES, OF_MEMORY)?, work];
         let text = wish.condition.as_deref().unwrap_or_default();
         let paid = self.pay_for([text].into_iter(), 0, MOST_CONDITION)?;
         // Nobody else opens one meanwhile. Requests are not kept waiting while a condition is compiled.
@@ -437,5 +441,24 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert!(taps.open(&many).is_ok(), "what ended makes room");
+    }
+
+    /// As of requests that are about to be enriched.
+    #[tokio::test]
+    async fn copies_for_all_taps_take_no_more_than_a_part_of_the_memory() {
+        let (taps, budget, mut permits) = (Taps::default(), Budget::new(256 << 20), Vec::new());
+        taps.pay_from(&budget);
+        for _ in 0..MOST_TAPS {
+            taps.open(&Wish { edge: Edge::Received, condition: None, ..wish("") }).unwrap();
+        }
+        let looking = taps.outside(Edge::Received, Signal::Traces).unwrap();
+        for tap in &looking.taps {
+            tap.take(&|| std::iter::once(&b"a"[..]), 1, 0, |budget| {
+                permits.push(budget.try_take(16 << 20));
+                None
+            });
+        }
+        assert_eq!(permits.len(), MOST_TAPS);
+        assert_eq!(permits.iter().flatten().count(), 1, "there is no room for another one beside what permits cost");
     }
 }

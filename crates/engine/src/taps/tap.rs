@@ -38,7 +38,7 @@ pub(super) struct Tap {
     _paid: Permit,
     pipelines: BTreeSet<PipelineId>,
     per_second: u32,
-    /// Pays for what is calculated.
+    /// Pays for what is copied and calculated, as for all other taps.
     work: Budget,
     ends_ms: AtomicU64,
     is_open: AtomicBool,
