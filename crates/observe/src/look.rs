@@ -101,6 +101,10 @@ impl Backend {
             Self::AsksForTime(words) | Self::IsAway(words) | Self::Refuses(words) => words,
         }
     }
+
+    pub(crate) fn asks_for_time(&self) -> bool {
+        matches!(self, Self::AsksForTime(_))
+    }
 }
 
 /// Requests of clients of the pipeline's signal, since the start of the process.

@@ -154,6 +154,10 @@ pub(crate) struct Pipeline {
     /// When something was delivered last, or the first look.
     delivered: Point,
     has_delivered: bool,
+    /// At the last look, nothing had been delivered for a while by a backend that asks for time.
+    was_put_off: bool,
+    /// When a backend took something that had been asking for time since, or that takes only a part of what arrives.
+    slow_at: Option<Duration>,
     /// When data came from clients last, and from an agent.
     came_at: [Option<Duration>; 2],
     /// Of each look at which the backend had been sent something, a bit: whether it had refused much of that. The last
@@ -181,6 +185,8 @@ impl Pipeline {
             long: [point; 2],
             delivered: point,
             has_delivered: false,
+            was_put_off: false,
+            slow_at: None,
             came_at: [None; 2],
             refusing: 0,
             growing: 0,
@@ -198,7 +204,7 @@ impl Pipeline {
     /// Takes another look.
     pub(crate) fn look(&mut self, at: Moment, look: &Look) {
         let now = Point::of(at, look);
-        self.follow(&now);
+        self.follow(&now, look);
         let is_true = self.troubles(&now, look);
         for (index, _) in is_true.iter().enumerate().filter(|(_, is_true)| **is_true) {
             self.seen[index] = Some(self.seen_at(at.since_start, index));
@@ -222,7 +228,7 @@ impl Pipeline {
     }
 
     /// Notes what happened since the last look.
-    fn follow(&mut self, now: &Point) {
+    fn follow(&mut self, now: &Point, look: &Look) {
         let before = self.recent.back().copied().unwrap_or_default();
         let step = now.amounts_since(&before);
         if step.delivered > 0 {
@@ -245,7 +251,11 @@ impl Pipeline {
         if step.delivered > 0 {
             let grows = more > 0 && is_share(more, arrived, GROWTH);
             self.growing = if grows { self.growing.saturating_add(1) } else { 0 };
+            if self.was_put_off || (self.growing >= IN_A_ROW && look.backend.asks_for_time()) {
+                self.slow_at = Some(now.at.since_start);
+            }
         }
+        self.was_put_off = look.backend.asks_for_time() && self.is_stuck(now);
         self.concern(&before, now);
         self.recent.push_back(*now);
         while self.recent.get(1).is_some_and(|second| now.after(second) + self.rhythm.slack() >= self.rhythm.recent()) {
@@ -277,22 +287,37 @@ impl Pipeline {
         let is_loss =
             |of: Amounts| of.lost() >= LEAST && is_share(of.lost(), of.lost().saturating_add(of.delivered), LOST);
         let loses = is_loss(recent) || (recent.lost() > 0 && is_loss(now.amounts_since(&self.long[0])));
-        let without = now.after(&self.delivered);
-        let is_idle = without + self.rhythm.slack() >= self.rhythm.recent();
-        let waits = self.waits(now);
-        let is_stuck = is_idle && waits;
+        let (is_idle, is_stuck) = (self.is_idle(now), self.is_stuck(now));
         let refuses = matches!(look.backend, Backend::Refuses(_));
         // A backend that asks for time and takes something now and then is slow, and not away.
-        let is_slow =
-            matches!(look.backend, Backend::AsksForTime(_)) && self.has_delivered && without < self.rhythm.long();
+        let is_lately = |at: Duration| now.at.since_start - at < self.rhythm.long();
+        let is_slow = look.backend.asks_for_time() && self.slow_at.is_some_and(is_lately);
         let grows = self.growing >= IN_A_ROW && now.oldest >= self.rhythm.recent();
         [
             self.lacks_room(look.waiting) || grows || (is_stuck && is_slow),
             recent.turned_away >= LEAST && is_share(recent.turned_away, recent.requests, TURNED_AWAY),
             !is_idle && (loses || (self.refuses_much() && recent.refused > 0)),
             is_stuck && !refuses && !is_slow,
-            is_idle && (loses || (waits && refuses)),
+            (is_idle && loses) || (is_stuck && refuses),
         ]
+    }
+
+    /// Whether nothing was delivered for a while.
+    fn is_idle(&self, now: &Point) -> bool {
+        now.after(&self.delivered) + self.rhythm.slack() >= self.rhythm.recent()
+    }
+
+    /// Whether nothing was delivered although data waits.
+    fn is_stuck(&self, now: &Point) -> bool {
+        self.is_idle(now) && self.waits(now)
+    }
+
+    /// Whether a backend to which nothing is delivered may be slow, for all that is known: it asks for time, and took
+    /// something in the last minutes. Once something else was wrong with it, that is what is told.
+    fn may_be_slow(&self, now: &Point, look: &Look) -> bool {
+        let is_lately = self.has_delivered && now.after(&self.delivered) < self.rhythm.long();
+        let before = self.verdict.trouble.as_deref().filter(|trouble| trouble.state == State::NothingDelivered);
+        look.backend.asks_for_time() && is_lately && before.is_none_or(|trouble| trouble.may_be_slow)
     }
 
     /// Whether there is hardly any room left for what waits: until the pipeline's own limit, or on a disk that may be
@@ -353,6 +378,7 @@ impl Pipeline {
             since: began.at.unix_seconds,
             amounts,
             kept: kept(now, &began, look),
+            may_be_slow: state == State::NothingDelivered && self.may_be_slow(now, look),
             words,
         }));
     }

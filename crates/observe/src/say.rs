@@ -30,10 +30,10 @@ const SHARES: [u64; 7] = [1, 5, 10, 20, 50, 80, 95];
 
 /// What is wrong with a pipeline whose data is called `items`, how much is affected, and what to do, in sentences.
 pub fn message(trouble: &Trouble, items: &str) -> String {
-    let Trouble { state, since, amounts, kept, words } = trouble;
+    let Trouble { state, since, amounts, kept, words, .. } = trouble;
     let begin = beginning(*state, *amounts, &rfc3339_seconds(*since), items);
     let words = if words.is_empty() { String::new() } else { format!("The backend: {words}") };
-    let advice = advice(*state, *amounts, *kept).to_owned();
+    let advice = advice(trouble).to_owned();
     let parts = [begin, losses(*state, *amounts, items), waiting(*kept, items), words, advice];
     let said: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect();
     said.join(" ")
@@ -63,9 +63,6 @@ fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String
         State::Throttling => {
             let share = share(turned_away, requests);
             format!("{share} of the requests of clients were asked to come again since {since}, for lack of room")
-        }
-        State::BufferFilling if delivered == 0 => {
-            format!("The backend asks for another attempt each time, and has taken no {items} since {since}")
         }
         State::BufferFilling => {
             format!("The backend takes less than arrives, or there is hardly any room left, since {since}")
@@ -111,11 +108,15 @@ fn waiting(kept: Kept, items: &str) -> String {
     if is_unsure { format!("{said}, if the disk has room") } else { said }
 }
 
-fn advice(state: State, amounts: Amounts, kept: Kept) -> &'static str {
+fn advice(trouble: &Trouble) -> &'static str {
+    let Trouble { state, amounts, kept, may_be_slow, .. } = trouble;
     match state {
         State::Healthy => "",
         State::AllDropped if amounts.lost() == 0 => {
             "Correct the pipeline's credentials, address or data, or the backend: what is kept is delivered then"
+        }
+        State::NothingDelivered if *may_be_slow => {
+            "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"
         }
         State::NothingDelivered => "Mend the backend, or the way to it: what is kept is delivered then",
         State::AllDropped | State::SomeDropped if amounts.dropped > 0 => {
@@ -125,9 +126,6 @@ fn advice(state: State, amounts: Amounts, kept: Kept) -> &'static str {
             "What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of a pod: `kubectl port-forward POD 55679`)"
         }
         State::Throttling => "Give more memory, or make the backends faster",
-        State::BufferFilling if amounts.delivered == 0 => {
-            "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"
-        }
         State::BufferFilling if kept.disk_is_scarce => {
             "Make the backend faster, send it less, or make room on the disk"
         }

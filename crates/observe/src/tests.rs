@@ -36,12 +36,14 @@ enum Does {
     IsAskedForTime(u64),
     /// Of so many, so many wait, and the others are delivered.
     Grows(u64, u64),
+    /// The same with a backend that asks for time in between.
+    TakesLittle(u64, u64),
     /// All of so many requests are answered, but so many of them with no.
     TurnsAway(u64, u64),
     Nothing,
 }
 
-use Does::{Delivers, Grows, IsAskedForTime, IsRefused, Loses, Nothing, Refuses, TurnsAway, Waits};
+use Does::{Delivers, Grows, IsAskedForTime, IsRefused, Loses, Nothing, Refuses, TakesLittle, TurnsAway, Waits};
 
 /// A pipeline, and who looks at it.
 struct Case {
@@ -89,6 +91,10 @@ impl Case {
                 look.refused += 64;
             }
             Grows(items, wait) => (arrives, delivers) = (items, items - wait),
+            TakesLittle(items, wait) => {
+                (arrives, delivers) = (items, items - wait);
+                look.backend = Backend::AsksForTime("503".into());
+            }
             TurnsAway(requests, turned_away) => {
                 (arrives, delivers) = (requests, requests);
                 look.clients.requests += requests;
@@ -158,6 +164,7 @@ fn a_trouble_is_told_in_time_and_so_is_its_end() {
         (Loses(20, 5), State::SomeDropped, 7),
         (Refuses(1000, 430), State::SomeDropped, 5),
         (Waits(1000), State::NothingDelivered, 5),
+        (IsAskedForTime(1000), State::NothingDelivered, 5),
         (IsRefused(1000), State::AllDropped, 5),
         (Grows(1000, 900), State::BufferFilling, 5),
         (TurnsAway(100, 20), State::Throttling, 7),
@@ -367,19 +374,72 @@ fn data_that_nobody_wants_is_no_outage() {
     assert_eq!(case.state(), State::NothingDelivered);
 }
 
-/// A backend that takes something now and then is slow. One that takes nothing for minutes is away, whatever it says.
+/// One that asks for time and takes nothing is told as one that is away. Once it takes something after that, it is slow,
+/// until it has taken nothing for minutes.
 #[test]
-fn a_backend_that_asks_for_time_has_some() {
+fn a_backend_that_asks_for_time_is_slow_if_it_takes_something() {
     let mut case = Case::new();
     case.again(Delivers(1000), 10);
-    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::BufferFilling);
+    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::NothingDelivered);
+    let said = message(&case.trouble(), "spans");
+    assert!(said.starts_with("No spans were delivered since 2026-09-21T14:14:10Z. Nothing is lost."), "{said}");
+    let expected = "The backend: 503. Look at the backend: it answers, and is overloaded or not ready. What is kept is \
+                    delivered then.";
+    assert!(case.trouble().may_be_slow && said.ends_with(expected), "{said}");
     for _ in 0..20 {
         case.after(Grows(1000, 900));
         assert_eq!(case.again(IsAskedForTime(1000), 10), State::BufferFilling);
     }
+    assert_eq!(case.states(), [State::NothingDelivered, State::BufferFilling], "nothing flaps");
     assert_eq!(case.again(IsAskedForTime(1000), 66), State::NothingDelivered);
+    assert!(!case.trouble().may_be_slow, "it took nothing for minutes");
     let mut case = Case::new();
-    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::NothingDelivered, "it never took anything");
+    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::NothingDelivered);
+    assert!(!case.trouble().may_be_slow, "it never took anything");
+}
+
+/// One that is overloaded, and takes nothing then, was slow before. One that takes its time and does not ask for any was
+/// not: when it takes nothing any more, that is an outage.
+#[test]
+fn a_backend_that_is_slow_has_some_time() {
+    let mut case = Case::new();
+    assert_eq!(case.again(TakesLittle(1000, 900), 20), State::BufferFilling);
+    assert_eq!(case.again(IsAskedForTime(1000), 50), State::BufferFilling);
+    assert_eq!(case.again(IsAskedForTime(1000), 16), State::NothingDelivered);
+    let mut case = Case::new();
+    assert_eq!(case.again(Grows(1000, 900), 20), State::BufferFilling);
+    assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::NothingDelivered);
+}
+
+/// One that throttles for a while, again and again, is told of once as if it was away, and steadily as slow from then on.
+#[test]
+fn a_backend_that_throttles_now_and_then_is_told_steadily() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 20);
+    for _ in 0..20 {
+        case.again(IsAskedForTime(1000), 5);
+        case.again(Delivers(1000), 12);
+    }
+    let [away, slow, well] = [State::NothingDelivered, State::BufferFilling, State::Healthy];
+    assert_eq!(case.states(), [away, well, slow, well, slow]);
+    let mut case = Case::new();
+    for _ in 0..20 {
+        case.again(Delivers(1000), 20);
+        case.again(IsAskedForTime(1000), 2);
+    }
+    assert_eq!(case.states(), [], "for 10 s it is no trouble");
+}
+
+/// Whether one that takes nothing may be slow is not told anew with each answer.
+#[test]
+fn a_backend_with_which_more_is_wrong_is_not_slow() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    case.again(IsAskedForTime(1000), TOLD);
+    assert!(case.trouble().may_be_slow);
+    for does in [Waits(1000), IsAskedForTime(1000), Waits(1000), IsAskedForTime(1000)] {
+        assert_eq!((case.after(does), case.trouble().may_be_slow), (State::NothingDelivered, false), "{does:?}");
+    }
 }
 
 #[test]
@@ -610,9 +670,6 @@ fn what_is_said_of_a_part() {
                     were refused for good. What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of \
                     a pod: `kubectl port-forward POD 55679`).";
     assert_eq!(said, expected);
-    let amounts = Amounts::default();
-    let said = message(&Trouble { state: State::BufferFilling, amounts, ..Trouble::default() }, "spans");
-    assert!(said.starts_with("The backend asks for another attempt each time, and has taken no spans since"), "{said}");
 }
 
 /// Words that differ in each answer are no news.
@@ -638,6 +695,7 @@ fn any_step() -> impl Strategy<Value = (Does, usize)> {
         share.clone().prop_map(|(items, part)| Loses(items, part)),
         share.clone().prop_map(|(items, part)| Refuses(items, part)),
         share.clone().prop_map(|(items, part)| Grows(items, part)),
+        share.clone().prop_map(|(items, part)| TakesLittle(items, part)),
         share.clone().prop_map(|(items, part)| TurnsAway(items, part)),
         share.clone().prop_map(|(items, _)| Waits(items)),
         share.clone().prop_map(|(items, _)| IsRefused(items)),
@@ -688,7 +746,7 @@ proptest! {
     #[test]
     fn what_lasts_is_told(before in prop::collection::vec(any_step(), 0..5), items in 5_u64..1_000_000, percent in 10_u64..=100) {
         let part = (items * percent / 100).max(1);
-        for does in [Loses(items, part), Waits(items), IsRefused(items), Refuses(items, items)] {
+        for does in [Loses(items, part), Waits(items), IsRefused(items), IsAskedForTime(items), Refuses(items, items)] {
             let mut case = Case::new();
             for (does, times) in &before {
                 case.again(*does, *times);

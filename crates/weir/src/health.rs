@@ -270,6 +270,8 @@ struct TroubleShown<'a> {
     message: String,
     amounts: weir_observe::Amounts,
     kept: Kept,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    may_be_slow: bool,
     backend: &'a str,
 }
 
@@ -292,6 +294,7 @@ fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
         message: message(trouble, items_of(id.signal)),
         amounts: trouble.amounts,
         kept: trouble.kept,
+        may_be_slow: trouble.may_be_slow,
         backend: &trouble.words,
     };
     Shows {

@@ -200,6 +200,7 @@ impl Found {
             since: troubles().map(|trouble| trouble.since).min().unwrap_or_default(),
             amounts: troubles().map(|trouble| trouble.amounts).fold(Amounts::default(), Amounts::and),
             kept: troubles().map(|trouble| trouble.kept).reduce(Kept::and).unwrap_or_default(),
+            may_be_slow: troubles().filter(|of| of.state == worst.trouble.state).all(|of| of.may_be_slow),
             words: worst.words.as_ref().to_owned(),
         };
         let pods = concerned.iter().take(MOST_NAMED).map(|(pod, _)| (*pod).to_owned()).collect();
@@ -235,7 +236,8 @@ mod tests {
     fn verdict(state: State, delivers: bool) -> Verdict {
         let amounts = Amounts { delivered: 10, rejected: 5, ..Amounts::default() };
         let kept = Kept { items: 7, disk_free_bytes: Some(9), full_in_seconds: Some(60), ..Kept::default() };
-        let trouble = Trouble { state, since: 1000, amounts, kept, words: state.as_str().to_owned() };
+        let words = state.as_str().to_owned();
+        let trouble = Trouble { state, since: 1000, amounts, kept, words, ..Trouble::default() };
         let trouble = (state != State::Healthy).then(|| Box::new(trouble));
         Verdict { roles: Roles { gateway: true, agent: false }, delivers, trouble }
     }

@@ -190,15 +190,17 @@ impl Standings<'_> {
     }
 
     fn trouble(&self, found: &Found, of_agent: bool) -> Condition {
-        let (reason, about) = self.reason(found.state, of_agent);
+        let (reason, about) = self.reason(found, of_agent);
         let message = message(&found.trouble, items_of(self.signal));
         let on = place(found);
         Condition::new(FLOW, Met::False, reason, format!("{about} {message}{on}"))
     }
 
     /// The published reason of a trouble, and what it says: alerts of users name it.
-    fn reason(&self, state: State, of_agent: bool) -> (&'static str, String) {
+    fn reason(&self, Found { state, trouble, .. }: &Found, of_agent: bool) -> (&'static str, String) {
         let (items, fluent_bit) = (items_of(self.signal), self.needs.fluent_bit);
+        // Of a server that answers, it is published for some minutes that it takes too little, though it takes nothing.
+        let may_fill = trouble.may_be_slow || *state == State::BufferFilling;
         let by_part = |of_gateway, reason| if of_agent { reason } else { of_gateway };
         let all = by_part("GatewayAllTelemetryDataDropped", "AgentAllTelemetryDataDropped");
         let some = by_part("GatewaySomeTelemetryDataDropped", "AgentSomeTelemetryDataDropped");
@@ -206,14 +208,14 @@ impl Standings<'_> {
         match state {
             State::Healthy => ("FlowHealthy", String::new()),
             State::AllDropped => (all, not_taken()),
+            State::BufferFilling | State::NothingDelivered if fluent_bit && may_fill => {
+                ("AgentBufferFillingUp", "Incoming log rate exceeds export rate.".to_owned())
+            }
             State::NothingDelivered if fluent_bit => ("AgentNoLogsDelivered", not_taken()),
             State::NothingDelivered => (all, not_taken()),
             State::SomeDropped => (some, format!("Backend is reachable, but rejecting {items}.")),
             State::Throttling => {
                 ("GatewayThrottling", format!("OTLP Gateway is unable to receive {items} at current rate."))
-            }
-            State::BufferFilling if fluent_bit => {
-                ("AgentBufferFillingUp", "Incoming log rate exceeds export rate.".to_owned())
             }
             State::BufferFilling => {
                 (some, format!("Backend takes {items} slower than they arrive, or not on all nodes."))

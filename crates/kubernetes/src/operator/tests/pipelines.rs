@@ -302,7 +302,8 @@ fn says(state: State, gateway: bool, agent: bool) -> Verdict {
         ..Kept::default()
     };
     let amounts = if state == State::SomeDropped { amounts } else { Amounts { rejected: 0, ..amounts } };
-    let trouble = Trouble { state, since: 1_790_000_000, amounts, kept, words: "503: overloaded".to_owned() };
+    let words = "503: overloaded".to_owned();
+    let trouble = Trouble { state, since: 1_790_000_000, amounts, kept, words, ..Trouble::default() };
     Verdict { roles: Roles { gateway, agent }, delivers: !state.delivers_nothing(), trouble: Some(Box::new(trouble)) }
 }
 
@@ -358,6 +359,19 @@ fn what_nodes_find_has_the_published_reasons() {
         let (said, message) = flow(Signal::Logs, of_fluent_bit(), &[says(state, false, true)]);
         assert_eq!(said, format!("False {reason}"), "{message}");
     }
+    // A backend that answers 503 to everything: nothing is delivered. Fluent Bit has a reason of its own for a server that
+    // answers, until it has taken nothing for minutes.
+    let mut busy = says(NothingDelivered, true, true);
+    busy.trouble.as_mut().unwrap().may_be_slow = true;
+    let (said, message) = flow(Signal::Traces, spec(), std::slice::from_ref(&busy));
+    assert_eq!(said, "False GatewayAllTelemetryDataDropped");
+    let expected = "Backend is not reachable or rejecting spans. No spans were delivered since 2026-09-21T14:13:20Z.";
+    assert!(message.starts_with(expected) && message.contains("it answers, and is overloaded"), "{message}");
+    busy.roles.gateway = false;
+    assert_eq!(flow(Signal::Logs, spec(), std::slice::from_ref(&busy)).0, "False AgentAllTelemetryDataDropped");
+    assert_eq!(flow(Signal::Logs, of_fluent_bit(), std::slice::from_ref(&busy)).0, "False AgentBufferFillingUp");
+    let away = says(NothingDelivered, false, true);
+    assert_eq!(flow(Signal::Logs, of_fluent_bit(), &[busy, away]).0, "False AgentNoLogsDelivered");
     assert_eq!(flow(Signal::Traces, spec(), &[]).0, "True FlowHealthy");
     let mut silent = Cluster::new();
     silent.trace("shop").picture.probing.clear();
