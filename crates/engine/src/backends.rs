@@ -17,7 +17,7 @@ struct Backend<'a> {
     /// As it is called everywhere: `traces/backend`.
     pipeline: String,
     signal: &'static str,
-    /// `ok`, `failing`, `silent`, `unreachable` or `refused`.
+    /// `ok`, `failing`, `silent`, `unreachable`, `unsent` or `refused`.
     state: &'static str,
     /// gRPC status name or HTTP status of a refusal.
     code: &'a str,

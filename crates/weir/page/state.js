@@ -96,6 +96,9 @@ const STOPPED = ["all_dropped", "nothing_delivered"];
 export const troubleKind = (told) => (told === "healthy" ? "well" : STOPPED.includes(told) ? "bad" : "warn");
 const toldOf = (pipeline) => state.health.get(pipeline)?.state || "healthy";
 
+// What is wrong as long as no trouble is told.
+const waitsFor = ({ backend }) => (backend.state === "unsent" ? "requests fail here" : `backend ${backend.state}`);
+
 export function standing(line) {
   const told = toldOf(line.pipeline);
   if (line.setup_failed) return { word: "cannot be set up", kind: "bad", message: "" };
@@ -106,7 +109,7 @@ export function standing(line) {
       message: state.health.get(line.pipeline).message || "",
     };
   return waits(line)
-    ? { word: `backend ${line.backend.state}`, kind: backendKind(line), message: "" }
+    ? { word: waitsFor(line), kind: backendKind(line), message: "" }
     : { word: "healthy", kind: "well", message: "" };
 }
 

@@ -133,6 +133,8 @@ fn backend(figures: &BackendFigures) -> Backend {
         BackendState::Ok => Backend::Takes,
         BackendState::Failing => Backend::AsksForTime(figures.words()),
         BackendState::Silent | BackendState::Unreachable => Backend::IsAway(figures.words()),
+        // Nobody has asked it.
+        BackendState::Unsent => Backend::IsAway(format!("not asked, as requests fail here: {}", figures.words())),
         BackendState::Refused => Backend::Refuses(figures.words()),
     }
 }

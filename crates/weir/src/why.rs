@@ -274,7 +274,8 @@ fn backend_said(pipeline: &Value) -> Option<String> {
     let lasts = backend["lasts_seconds"].as_f64().map_or(0, whole_seconds);
     let (state, code) = (backend["state"].as_str().unwrap_or("-"), backend["code"].as_str().unwrap_or_default());
     let said = format!("{code} {message}");
-    Some(format!("The backend is {state} for {}: {}", time(lasts), legible(said.trim_start())))
+    let stands = if state == "unsent" { "Requests fail here".to_owned() } else { format!("The backend is {state}") };
+    Some(format!("{stands} for {}: {}", time(lasts), legible(said.trim_start())))
 }
 
 /// Conditions of filters that removed something, and rules that failed.

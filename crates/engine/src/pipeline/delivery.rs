@@ -263,7 +263,9 @@ impl Delivery {
 
     /// When a backend that does not answer is called silent.
     fn silent_at(&self) -> Option<Instant> {
-        let is_news = self.flights.present() > 0 && self.parts.stats.backend.state() != BackendState::Silent;
+        // A request that waits for a token has not left.
+        let is_known = matches!(self.parts.stats.backend.state(), BackendState::Silent | BackendState::Unsent);
+        let is_news = self.flights.present() > 0 && !is_known;
         is_news.then(|| self.heard + SILENT_AFTER)
     }
 

@@ -18,13 +18,15 @@ pub enum BackendState {
     Silent,
     /// There is no connection.
     Unreachable,
+    /// It is not asked: requests fail here. There is no token, no memory, or the backend cannot be set up.
+    Unsent,
     /// It refuses everything, in words that ask for no other attempt.
     Refused,
 }
 
 impl BackendState {
     /// All states.
-    pub const ALL: [Self; 5] = [Self::Ok, Self::Failing, Self::Silent, Self::Unreachable, Self::Refused];
+    pub const ALL: [Self; 6] = [Self::Ok, Self::Failing, Self::Silent, Self::Unreachable, Self::Unsent, Self::Refused];
 
     /// As metrics and pages call it.
     pub fn as_str(self) -> &'static str {
@@ -33,6 +35,7 @@ impl BackendState {
             Self::Failing => "failing",
             Self::Silent => "silent",
             Self::Unreachable => "unreachable",
+            Self::Unsent => "unsent",
             Self::Refused => "refused",
         }
     }

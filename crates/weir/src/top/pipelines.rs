@@ -76,7 +76,11 @@ impl Line {
 
     fn word(&self) -> String {
         let is_new = self.state == "healthy" && self.waits();
-        if is_new { format!("backend {}", self.backend) } else { self.state.clone() }
+        match self.backend.as_str() {
+            _ if !is_new => self.state.clone(),
+            "unsent" => "requests fail here".to_owned(),
+            backend => format!("backend {backend}"),
+        }
     }
 
     fn row(&self) -> [String; 11] {

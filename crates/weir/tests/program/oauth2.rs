@@ -10,12 +10,17 @@ use tokio::net::TcpListener;
 use weir_plan::Signal;
 use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::grpc::{Grpc, OK};
+use weir_testkit::http;
 use weir_testkit::manifests::{self, secured, with};
+use weir_testkit::metrics::Scrape;
 use weir_testkit::tls::Authority;
 use weir_testkit::tokens::TokenServer;
 use weir_testkit::{eventually, payload};
 
 use crate::process::Weir;
+
+/// Nobody has asked the backend.
+const FAILS_HERE: &str = "requests fail here, not at the backend; data is kept and tried again";
 
 /// The value of `authentication` for a token server.
 fn authentication(tokens: &Backend) -> Value {
@@ -60,9 +65,37 @@ async fn is_logged(illness: Say, cause: &str) {
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
     for pipeline in ["traces/grpc", "traces/http"] {
         let expected = format!("cannot get a token from 127.0.0.1: {cause}");
-        let logged = || causes(&weir, "backend does not take data now; it is kept and tried again", pipeline);
+        let logged = || causes(&weir, FAILS_HERE, pipeline);
         eventually(&format!("{pipeline}: {expected}"), async || logged().contains(&expected)).await;
     }
+    tokens.recover();
+    eventually("both deliver", async || backend.ids() == [1, 1, 2, 2, 3, 3]).await;
+}
+
+/// A backend that nobody asks is neither overloaded nor at fault.
+#[tokio::test]
+async fn a_token_server_that_fails_is_not_told_as_a_backend_that_does() {
+    let (authority, tokens) = (Authority::new(), TokenServer::ill(Say::Code(500, "down", None)).await);
+    let backend = Backend::with_tls(authority.server(None)).await;
+    let weir = Weir::start(&guarded(&backend, &authority, &tokens.backend), &["--look-every", "500ms"]).await;
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
+    let mut page = Vec::new();
+    eventually("nothing is delivered", async || {
+        page = serde_json::from_str::<Vec<Value>>(&http::get(weir.health, "/health/pipelines").await.text()).unwrap();
+        page.len() == 2 && page.iter().all(|of| of["state"] == "nothing_delivered")
+    })
+    .await;
+    for of in &page {
+        let message = of["message"].as_str().unwrap();
+        assert!(
+            message.contains("The backend: not asked, as requests fail here: cannot get a token from"),
+            "{message}"
+        );
+        assert!(!message.contains("it answers"), "{message}");
+    }
+    let scrape = Scrape::of(weir.metrics).await;
+    assert_eq!(scrape.sum("weir_pipeline_backend_state", "state=\"unsent\""), 2.0);
+    assert_eq!(weir.all_logged("backend does not take data now; it is kept and tried again"), Vec::<Value>::new());
     tokens.recover();
     eventually("both deliver", async || backend.ids() == [1, 1, 2, 2, 3, 3]).await;
 }
@@ -148,7 +181,7 @@ async fn a_token_server_may_have_an_authority_of_its_own() {
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
     eventually("one of them delivers", async || backend.ids() == [1, 2, 3]).await;
     assert_eq!(backend.captured()[0].headers["authorization"], "Bearer t");
-    let message = "backend does not take data now; it is kept and tried again";
+    let message = FAILS_HERE;
     let logged = || causes(&weir, message, "traces/wary").iter().any(|cause| cause.contains("UnknownIssuer"));
     eventually("the other one trusts only whom the system trusts", async || logged()).await;
     assert!(causes(&weir, message, "traces/trusting").is_empty());
@@ -180,7 +213,7 @@ async fn a_token_server_whose_answer_has_no_end_is_hung_up_on() {
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
     let expected =
         "cannot get a token from 127.0.0.1: the answer is longer than 64 KiB, or in very many pieces".to_owned();
-    let message = "backend does not take data now; it is kept and tried again";
+    let message = FAILS_HERE;
     eventually(&expected, async || causes(&weir, message, "traces/http").contains(&expected)).await;
     eventually("the connection is closed", async || closed.load(Ordering::SeqCst)).await;
     talking.abort();
@@ -216,7 +249,7 @@ async fn a_token_server_whose_answer_has_a_large_head_gives_no_token() {
     let backend = Backend::start().await;
     let weir = with_tokens_from(address, &backend).await;
     assert_eq!(Grpc::connect(weir.grpc).await.export(&payload::encoded(1, 3, 0)).await.code, OK);
-    let message = "backend does not take data now; it is kept and tried again";
+    let message = FAILS_HERE;
     let is_told = || causes(&weir, message, "traces/http").iter().any(|cause| cause.contains("too large"));
     eventually("the head is too large", async || is_told()).await;
     assert!(backend.captured().is_empty());

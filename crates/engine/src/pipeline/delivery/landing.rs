@@ -325,49 +325,79 @@ impl Delivery {
         batch.suspicion.has_many_proofs(self.pace.usual_telling())
     }
 
+    /// Logs what stood in the way of a request that is to be tried again, and what that says of the backend.
     pub(super) fn complain(&mut self, kind: RetryKind, cause: &str, sent: Instant) {
         let now = Instant::now();
         let state = match kind {
             RetryKind::Unreachable => {
-                let reason = BackendState::Unreachable.as_str();
-                if self.pace.cannot_reach(now)
-                    && let Some(left_out) = self.due(reason, now)
-                {
-                    let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
-                    let advice = "look at the endpoint, its name, and what is between";
-                    tracing::warn!(
-                        %pipeline,
-                        reason,
-                        cause,
-                        pending,
-                        left_out,
-                        advice,
-                        "backend cannot be reached; data is kept and tried again"
-                    );
-                    self.complained = true;
+                if self.pace.cannot_reach(now) {
+                    self.say_unreachable(cause, now);
                 }
                 return self.stands(BackendState::Unreachable, "", cause, now);
             }
+            RetryKind::Ours => BackendState::Unsent,
             RetryKind::Silent => BackendState::Silent,
-            RetryKind::Ours | RetryKind::Answered => BackendState::Failing,
+            RetryKind::Answered => BackendState::Failing,
         };
-        let reason = BackendState::Failing.as_str();
-        if let Some(left_out) = self.due(reason, now) {
-            let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
-            tracing::warn!(
-                %pipeline,
-                reason,
-                cause,
-                pending,
-                left_out,
-                advice = "look whether the backend is overloaded, and at its limits",
-                "backend does not take data now; it is kept and tried again"
-            );
-            self.complained = true;
+        if state == BackendState::Unsent {
+            self.say_unsent(cause, now);
+        } else {
+            self.say_failing(cause, now);
         }
         if self.pace.took_nothing_since(sent) {
             self.stands(state, "", cause, now);
         }
+    }
+
+    fn say_unreachable(&mut self, cause: &str, now: Instant) {
+        let reason = BackendState::Unreachable.as_str();
+        let Some(left_out) = self.due(reason, now) else { return };
+        let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
+        let advice = "look at the endpoint, its name, and what is between";
+        tracing::warn!(
+            %pipeline,
+            reason,
+            cause,
+            pending,
+            left_out,
+            advice,
+            "backend cannot be reached; data is kept and tried again"
+        );
+        self.complained = true;
+    }
+
+    fn say_unsent(&mut self, cause: &str, now: Instant) {
+        let reason = BackendState::Unsent.as_str();
+        let Some(left_out) = self.due(reason, now) else { return };
+        let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
+        let advice = "look at the cause: the token server, credentials, memory, or how the backend is configured";
+        tracing::warn!(
+            %pipeline,
+            reason,
+            cause,
+            pending,
+            left_out,
+            advice,
+            "requests fail here, not at the backend; data is kept and tried again"
+        );
+        self.complained = true;
+    }
+
+    fn say_failing(&mut self, cause: &str, now: Instant) {
+        let reason = BackendState::Failing.as_str();
+        let Some(left_out) = self.due(reason, now) else { return };
+        let (pipeline, pending) = (&self.account().id, self.account().books.figures().pending);
+        let advice = "look whether the backend is overloaded, and at its limits";
+        tracing::warn!(
+            %pipeline,
+            reason,
+            cause,
+            pending,
+            left_out,
+            advice,
+            "backend does not take data now; it is kept and tried again"
+        );
+        self.complained = true;
     }
 }
 
