@@ -286,9 +286,9 @@ impl Engine {
             return Err(error);
         }
         let changes = self.pipelines.apply(plan);
-        match changes.faults.first() {
+        match in_words(&changes.faults) {
             None => self.reloads.succeeded(),
-            Some(fault) => self.reloads.failed(&fault.to_string()),
+            Some(error) => self.reloads.failed(&error),
         }
         report(&changes.faults);
         Ok(changes)
@@ -372,6 +372,11 @@ impl Engine {
     /// wrong.
     pub fn reload_failed(&self, error: &str) {
         self.reloads.failed(error);
+    }
+
+    /// What cannot be set up as the plan has it that runs.
+    pub fn faults(&self) -> Vec<SetupError> {
+        self.pipelines.faults()
     }
 
     /// What there is to see of the engine; usable without the engine at hand.
@@ -521,7 +526,7 @@ impl Started {
         let common = Common { limits, budget: for_delivery, read_back, oversized, store, clock };
         let mut pipelines = Pipelines::new(settings, common, Arc::clone(&accounts), Arc::clone(&intake), pods);
         let Changes { faults, .. } = pipelines.apply(plan);
-        let reloads = Arc::new(Reloads::starting(faults.first().map(ToString::to_string)));
+        let reloads = Arc::new(Reloads::starting(in_words(&faults)));
         report(&faults);
         Ok(Self { division, budget, clock, accounts, intake, pipelines, reloads, writer })
     }
@@ -543,6 +548,12 @@ impl Started {
 fn has_memory_for(plan: &Plan, settings: &Settings) -> Result<(), StartError> {
     let (pipelines, most) = (plan.pipelines.len(), settings.most_pipelines());
     if pipelines > most { Err(StartError::TooManyPipelines { pipelines, most }) } else { Ok(()) }
+}
+
+/// All of them; `None` if there are none.
+fn in_words(faults: &[SetupError]) -> Option<String> {
+    let words: Vec<_> = faults.iter().map(SetupError::to_string).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 fn report(faults: &[SetupError]) {

@@ -16,8 +16,8 @@ mod queue;
 mod retry_budget;
 mod standing;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -95,8 +95,8 @@ pub(crate) struct Stats {
     pub(crate) samples: Samples,
     /// How the backend stands.
     pub(crate) backend: Stands,
-    /// The plan's backend or rules cannot be set up, so the pipeline has others.
-    pub(crate) faulty: AtomicBool,
+    /// Why the plan's backend or rules cannot be set up, so that the pipeline has others.
+    setup_error: Mutex<Option<String>>,
 }
 
 impl Stats {
@@ -123,9 +123,18 @@ impl Stats {
             latency: Latencies::new(now),
             answers: Answers::default(),
             samples: Samples::default(),
-            faulty: AtomicBool::new(false),
+            setup_error: Mutex::default(),
             backend: Stands::new(now),
         }
+    }
+
+    /// Why the pipeline cannot be set up as planned; `None` if it is.
+    pub(crate) fn setup_error(&self) -> Option<String> {
+        self.setup_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_setup_error(&self, error: Option<String>) {
+        *self.setup_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
     pub(crate) fn add(counter: &AtomicU64, n: u64) {

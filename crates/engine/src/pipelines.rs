@@ -11,12 +11,12 @@ mod remembered;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use weir_enrich::{Enricher, Pods};
+use weir_legible::line;
 use weir_plan::{Body, PipelineId, Plan, Protocol};
 
 use crate::account::{Account, JournalQueue};
@@ -34,6 +34,9 @@ use crate::taps::Recent;
 use crate::view::Budgets;
 
 use remembered::Remembered;
+
+/// What is kept of why a pipeline cannot be set up, in characters.
+const MAX_CAUSE: usize = 1000;
 
 /// What a plan changed. Names are those of journal queues: `traces/backend`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -204,7 +207,7 @@ impl Pipelines {
                 }
             }
         };
-        running.set_faulty(changes.faults.len() > faults);
+        running.set_faults(changes.faults.get(faults..).unwrap_or_default());
         Some(route)
     }
 
@@ -262,6 +265,15 @@ impl Pipelines {
             Ok(rules.map_err(fail)?.map(Arc::new))
         };
         plan.pipelines.iter().map(compile).collect()
+    }
+
+    /// What cannot be set up as the last plan has it.
+    pub(crate) fn faults(&self) -> Vec<SetupError> {
+        let fault = |(id, running): (&PipelineId, &Running)| {
+            let cause = running.pipeline.stats.setup_error()?;
+            Some(SetupError { pipeline: id.clone(), cause })
+        };
+        self.running.iter().filter_map(fault).collect()
     }
 
     /// Requests are taken from now on.
@@ -394,9 +406,11 @@ impl Running {
         }
     }
 
-    fn set_faulty(&mut self, faulty: bool) {
-        self.faulty = faulty;
-        self.pipeline.stats.faulty.store(faulty, Ordering::Relaxed);
+    fn set_faults(&mut self, faults: &[SetupError]) {
+        self.faulty = !faults.is_empty();
+        let causes: Vec<_> = faults.iter().map(|fault| fault.cause.as_str()).collect();
+        let error = self.faulty.then(|| line(&causes.join("; "), MAX_CAUSE));
+        self.pipeline.stats.set_setup_error(error);
     }
 }
 

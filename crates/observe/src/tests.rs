@@ -374,8 +374,8 @@ fn data_that_nobody_wants_is_no_outage() {
     assert_eq!(case.state(), State::NothingDelivered);
 }
 
-/// One that asks for time and takes nothing is told as one that is away. Once it takes something after that, it is slow,
-/// until it has taken nothing for minutes.
+/// One that asks for time and takes nothing is told as one that is away. Once it takes something after that, it is
+/// slow, until it has taken nothing for minutes.
 #[test]
 fn a_backend_that_asks_for_time_is_slow_if_it_takes_something() {
     let mut case = Case::new();
@@ -398,8 +398,8 @@ fn a_backend_that_asks_for_time_is_slow_if_it_takes_something() {
     assert!(!case.trouble().may_be_slow, "it never took anything");
 }
 
-/// One that is overloaded, and takes nothing then, was slow before. One that takes its time and does not ask for any was
-/// not: when it takes nothing any more, that is an outage.
+/// One that is overloaded, and takes nothing then, was slow before. One that takes its time and does not ask for any
+/// was not: when it takes nothing any more, that is an outage.
 #[test]
 fn a_backend_that_is_slow_has_some_time() {
     let mut case = Case::new();
@@ -411,7 +411,8 @@ fn a_backend_that_is_slow_has_some_time() {
     assert_eq!(case.again(IsAskedForTime(1000), TOLD), State::NothingDelivered);
 }
 
-/// One that throttles for a while, again and again, is told of once as if it was away, and steadily as slow from then on.
+/// One that throttles for a while, again and again, is told of once as if it was away, and steadily as slow from then
+/// on.
 #[test]
 fn a_backend_that_throttles_now_and_then_is_told_steadily() {
     let mut case = Case::new();

@@ -93,8 +93,8 @@ pub struct Trouble {
     pub amounts: Amounts,
     /// What waits now.
     pub kept: Kept,
-    /// Nothing is delivered, but the backend answers, asks for another attempt, and took something in the last minutes: it
-    /// may take a little, and nobody knows that before it has taken something again.
+    /// Nothing is delivered, but the backend answers, asks for another attempt, and took something in the last minutes:
+    /// it may take a little, and nobody knows that before it has taken something again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_slow: bool,
     /// What the backend said last, or why it cannot be reached.

@@ -163,6 +163,9 @@ function changer(by) {
   return [who, by.at ? day(by.at) : ""].filter(Boolean).join(" ");
 }
 
+// Pipelines that could not be set up, and why.
+export const faulty = (faults) => (faults || []).map(({ pipeline, cause }) => `cannot set up ${pipeline}: ${cause}`);
+
 // Those who changed pipelines, each with the names of these.
 export function changers(changedBy) {
   const all = new Map();
@@ -232,7 +235,7 @@ const PAST = [
     words: true,
     cell: (row) => list(changers(row.changed_by)),
   }),
-  text("Error", (row) => row.error, { words: true, kind: () => "bad" }),
+  text("Error", (row) => row.error || faulty(row.faults).join("; "), { words: true, kind: () => "bad" }),
   {
     head: "Compare",
     of: () => "",

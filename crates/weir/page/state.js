@@ -101,7 +101,13 @@ const waitsFor = ({ backend }) => (backend.state === "unsent" ? "requests fail h
 
 export function standing(line) {
   const told = toldOf(line.pipeline);
-  if (line.setup_failed) return { word: "cannot be set up", kind: "bad", message: "" };
+  if (line.setup_failed)
+    return {
+      word: "cannot be set up",
+      kind: "bad",
+      message:
+        state.health.get(line.pipeline)?.message || `It cannot be set up as it is configured: ${line.setup_error}`,
+    };
   if (told !== "healthy")
     return {
       word: told.replaceAll("_", " "),

@@ -179,7 +179,7 @@ impl<H: Host> Gateway<H> {
         let engine = Engine::start_behind(entrance, &plan, Arc::clone(&pods) as Arc<dyn Pods>, settings)?;
         plan.pipelines.iter().for_each(say_started);
         let Boards { verdicts, past, configurations, .. } = boards;
-        configurations.started(&plan, host.provenance(), &trigger);
+        configurations.started(&plan, host.provenance(), &trigger, &engine.faults());
         let looking = [health::watch(engine.view(), args.look_every, verdicts), past.record(engine.view())];
         let _ = log_agent.read_for(&plan, engine.inlet(), &pods)?;
         metric_agent.scrape_for(&plan, &scrapables, engine.inlet());

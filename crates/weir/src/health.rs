@@ -22,6 +22,9 @@ use weir_plan::{PipelineId, Signal};
 /// Changes that are remembered. Each takes little more than the words of its backend, which are 500 characters at most.
 const MOST_CHANGES: usize = 100;
 
+/// What pages call a pipeline that cannot be set up, while nothing is wrong with how its data flows.
+const SETUP_FAILED: &str = "setup_failed";
+
 /// What is known of all pipelines. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Verdicts(Arc<Mutex<Known>>);
@@ -29,6 +32,8 @@ pub(crate) struct Verdicts(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     now: BTreeMap<PipelineId, Verdict>,
+    /// Why some cannot be set up as they are configured.
+    setup_errors: BTreeMap<PipelineId, String>,
     /// What changed and when, in seconds since the Unix epoch; the oldest first.
     changes: VecDeque<(u64, Change)>,
 }
@@ -39,8 +44,9 @@ impl Verdicts {
         self.lock().now.get(pipeline).cloned().unwrap_or_default()
     }
 
-    fn set(&self, monitor: &Monitor, at: u64, changes: Vec<Change>) {
+    fn set(&self, monitor: &Monitor, setup_errors: BTreeMap<PipelineId, String>, at: u64, changes: Vec<Change>) {
         let mut known = self.lock();
+        known.setup_errors = setup_errors;
         known.now = monitor.verdicts().map(|(id, verdict)| (id.clone(), verdict.clone())).collect();
         known.changes.extend(changes.into_iter().map(|change| (at, change)));
         let excess = known.changes.len().saturating_sub(MOST_CHANGES);
@@ -63,12 +69,12 @@ pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHand
             ticks.tick().await;
             // Without memory for a snapshot nothing is seen this time.
             let Some(snapshot) = view.snapshot() else { continue };
-            let looks = looks(&snapshot);
+            let (looks, setup_errors) = (looks(&snapshot), setup_errors(&snapshot));
             drop(snapshot);
             let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let changes = monitor.look(Moment { since_start: start.elapsed(), unix_seconds }, &looks);
             told.tell(&changes, &monitor, 2 * rhythm.long());
-            verdicts.set(&monitor, unix_seconds, changes);
+            verdicts.set(&monitor, setup_errors, unix_seconds, changes);
         }
     })
 }
@@ -76,6 +82,18 @@ pub(crate) fn watch(view: View, every: Duration, verdicts: Verdicts) -> JoinHand
 fn looks(snapshot: &Snapshot) -> Vec<(PipelineId, Look)> {
     let disk = disk(snapshot);
     snapshot.pipelines.iter().map(|of| (of.id.clone(), look(snapshot, of, disk))).collect()
+}
+
+fn setup_errors(snapshot: &Snapshot) -> BTreeMap<PipelineId, String> {
+    snapshot.pipelines.iter().filter_map(|of| Some((of.id.clone(), of.setup_error.clone()?))).collect()
+}
+
+/// What is said of a pipeline that cannot be set up.
+pub(crate) fn not_set_up(cause: &str) -> String {
+    format!(
+        "It cannot be set up as it is configured: {cause}. See docs/reload.md#when-a-pipeline-cannot-be-set-up for what \
+         it does meanwhile."
+    )
 }
 
 /// `None` if nothing is known of it.
@@ -262,6 +280,11 @@ struct Shows<'a> {
     state: &'static str,
     /// Whose data it is about.
     roles: Roles,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    setup_error: Option<&'a str>,
+    /// All that is wrong.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
     #[serde(flatten)]
     trouble: Option<TroubleShown<'a>>,
 }
@@ -269,7 +292,6 @@ struct Shows<'a> {
 #[derive(Serialize)]
 struct TroubleShown<'a> {
     since: String,
-    message: String,
     amounts: weir_observe::Amounts,
     kept: Kept,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -279,7 +301,10 @@ struct TroubleShown<'a> {
 
 impl Page for HealthOfPipelines {
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        show_list(body, self.0.lock().now.iter().map(shows))
+        let known = self.0.lock();
+        let shown =
+            known.now.iter().map(|(id, verdict)| shows(id, verdict, known.setup_errors.get(id).map(String::as_str)));
+        show_list(body, shown)
     }
 }
 
@@ -290,20 +315,27 @@ fn show_list(body: &mut Text, list: impl Iterator<Item = impl Serialize>) -> Opt
     Some(Shown::JSON)
 }
 
-fn shows<'a>((id, verdict): (&PipelineId, &'a Verdict)) -> Shows<'a> {
+fn shows<'a>(id: &PipelineId, verdict: &'a Verdict, setup_error: Option<&'a str>) -> Shows<'a> {
     let shown = |trouble: &'a Trouble| TroubleShown {
         since: rfc3339_seconds(trouble.since),
-        message: message(trouble, items_of(id.signal)),
         amounts: trouble.amounts,
         kept: trouble.kept,
         may_be_slow: trouble.may_be_slow,
         backend: &trouble.words,
     };
+    let trouble = verdict.trouble.as_deref();
+    let said = [setup_error.map(not_set_up), trouble.map(|trouble| message(trouble, items_of(id.signal)))];
+    let state = match verdict.state() {
+        State::Healthy if setup_error.is_some() => SETUP_FAILED,
+        state => state.as_str(),
+    };
     Shows {
         pipeline: id.to_string(),
-        state: verdict.state().as_str(),
+        state,
         roles: verdict.roles,
-        trouble: verdict.trouble.as_deref().map(shown),
+        setup_error,
+        message: said.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        trouble: trouble.map(shown),
     }
 }
 

@@ -22,6 +22,7 @@ use weir_units::parse_positive_duration;
 use crate::admin::{Admin, AdminArgs, LOSSES, number, sum, wrong_port};
 use crate::before_books;
 use crate::cli::Format;
+use crate::health::not_set_up;
 use crate::tables::{bytes, legible, rate, time, whole_seconds};
 use differences::Between;
 
@@ -252,8 +253,9 @@ fn story(
         writeln!(out, "  {said}")?;
     }
     let backend = &pipeline["backend"];
-    match health["message"].as_str() {
-        Some(message) => writeln!(out, "  {}\n", legible(message)),
+    let fault = || pipeline["setup_error"].as_str().map(not_set_up);
+    match health["message"].as_str().map(str::to_owned).or_else(fault) {
+        Some(message) => writeln!(out, "  {}\n", legible(&message)),
         None if backend["state"].as_str().is_none_or(|state| state == "ok") => {
             let lost = sum(&books["dropped"]) + sum(&books["rejected"]);
             let said = match (lost, lost_before) {
@@ -343,6 +345,25 @@ mod tests {
         for has_disk in [false, true] {
             assert_eq!(orphaned(&with(0), has_disk), "It is not configured any more.");
         }
+    }
+
+    #[test]
+    fn a_pipeline_that_cannot_be_set_up_is_not_well() {
+        let pipeline = json!({"pipeline": "traces/shop", "setup_error": "no such function", "backend": {"state": "ok"},
+            "books": {"accepted": 0, "difference": 0}});
+        let mut out = String::new();
+        story(&mut out, &pipeline, &Value::Null, (&Value::Null, &Value::Null), false).unwrap();
+        let expected = "  It cannot be set up as it is configured: no such function. ";
+        assert!(out.contains(expected) && !out.contains("All is well."), "{out}");
+    }
+
+    #[test]
+    fn a_backend_that_nobody_asks_is_not_at_fault() {
+        let backend = json!({"state": "unsent", "code": "", "message": "no token", "lasts_seconds": 7.0});
+        let pipeline = json!({"pipeline": "traces/shop", "backend": backend, "books": {"difference": 0}});
+        let mut out = String::new();
+        story(&mut out, &pipeline, &Value::Null, (&Value::Null, &Value::Null), false).unwrap();
+        assert!(out.contains("  Requests fail here for 7s: no token\n"), "{out}");
     }
 
     #[test]

@@ -222,7 +222,7 @@ pub(super) const METRICS: [Metric; 24] =
             kind: Gauge,
             labels: PIPELINE,
             help: "1 while the pipeline cannot be set up as it is configured",
-            samples: |snapshot| each(snapshot, |pipeline| pipeline.setup_failed),
+            samples: |snapshot| each(snapshot, |pipeline| pipeline.setup_error.is_some()),
         },
         Metric {
             name: "weir_pipeline_retries_total",

@@ -78,8 +78,8 @@ pub struct PipelineFigures {
     pub expiry: Expiry,
     /// The credentials that it is sent; `None` if there are none.
     pub credentials: Option<CredentialFigures>,
-    /// The pipeline cannot be set up as it is configured.
-    pub setup_failed: bool,
+    /// Why the pipeline cannot be set up as it is configured; `None` if it is.
+    pub setup_error: Option<String>,
     /// What the conditions and statements of its present rules did.
     pub rules: Vec<RuleFigures>,
     /// `None` when it does not convert to delta.
@@ -174,7 +174,7 @@ impl PipelineFigures {
             was_tried: pipeline.was_tried(),
             expiry: pipeline.expiry(),
             credentials: pipeline.credentials(),
-            setup_failed: stats.faulty.load(Ordering::Relaxed),
+            setup_error: stats.setup_error(),
             rules: rules.map(RuleFigures::of).unwrap_or_default(),
             delta: rules.and_then(|rules| rules.delta.as_ref()).map(DeltaFigures::of),
         }
@@ -187,7 +187,9 @@ impl PipelineFigures {
         let backend = self.backend.code.capacity() + self.backend.message.capacity();
         let certificate = self.credentials.as_ref().and_then(|of| of.certificate.as_ref());
         let serial = certificate.and_then(|of| of.serial.as_ref()).map_or(0, String::capacity);
-        self.id.name.capacity() + self.exporter.capacity() + backend + serial + rules + tallies(&self.books)
+        let setup_error = self.setup_error.as_ref().map_or(0, String::capacity);
+        let names = self.id.name.capacity() + self.exporter.capacity();
+        names + setup_error + backend + serial + rules + tallies(&self.books)
     }
 }
 

@@ -76,6 +76,32 @@ async fn without_a_new_backend() {
     assert_eq!(is_faulty(&gateway).await, (false, false));
 }
 
+/// Each has its own cause, and what watches the process is told of all.
+#[tokio::test]
+async fn each_pipeline_has_its_cause() {
+    let backend = sink("{}").await;
+    let bad = |name: &str, condition: &str| {
+        let mut pipeline = pipeline(name, backend.grpc);
+        pipeline.processing.filters = vec![Filter { conditions: vec![condition.to_owned()] }];
+        pipeline
+    };
+    let both = unusable(bad("both", "no condition"));
+    let pipelines = vec![bad("rules", "nor this"), both, pipeline("well", backend.grpc)];
+    let mut gateway = Gateway::start(pipelines).await;
+    let snapshot = gateway.engine.view().snapshot().unwrap();
+    let causes: Vec<_> = snapshot.pipelines.iter().map(|of| of.setup_error.clone().unwrap_or_default()).collect();
+    let [rules, both, well] = &causes[..] else { panic!("{causes:?}") };
+    assert!(rules.contains("nor this") && !rules.contains("do not match"), "{rules}");
+    assert!(both.contains("no condition") && both.contains("do not match"), "{both}");
+    assert_eq!(well, "");
+    let error = snapshot.reloads.error.clone().unwrap();
+    assert!(error.contains("traces/rules") && error.contains("traces/both"), "{error}");
+    assert_eq!(gateway.engine.faults().len(), 2);
+    assert!(gateway.engine.reload(&plan(vec![pipeline("rules", backend.grpc)])).unwrap().faults.is_empty());
+    assert_eq!(gateway.engine.faults(), []);
+    gateway.stop().await;
+}
+
 /// What it would have left out must not reach its backend: without rules from the start, it takes nothing.
 #[tokio::test]
 async fn without_rules() {

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use weir_engine::settings::{MEMORY, MEMORY_MIN};
 use weir_engine::taps::{Edge, Wish};
 use weir_engine::view::{BackendState, Health, PipelineFigures, Snapshot, View};
-use weir_engine::{Permit, Settings};
+use weir_engine::{Permit, Settings, SetupError};
 use weir_plan::{Pipeline, Plan, Signal, Transform};
 use weir_testkit::grpc::{INVALID_ARGUMENT, OK, UNAVAILABLE};
 use weir_testkit::http::{self, PROTOBUF};
@@ -108,7 +108,9 @@ async fn what_has_happened_is_still_seen_afterwards() {
     let snapshot = view.snapshot().unwrap();
     let error = snapshot.reloads.error.clone().unwrap();
     assert!(snapshot.reloads.failures == 1 && error.contains("stays"), "{error}");
-    assert!(of(&snapshot, "stays").setup_failed);
+    let cause = of(&snapshot, "stays").setup_error.clone().unwrap();
+    assert_eq!(error, format!("cannot set up pipeline traces/stays: {cause}"));
+    assert_eq!(gateway.engine.faults(), [SetupError { pipeline: traces("stays"), cause }]);
     gateway.engine.reload_failed("line 3\nis wrong");
     assert_eq!(view.snapshot().unwrap().reloads.error.unwrap(), "line 3 is wrong");
 

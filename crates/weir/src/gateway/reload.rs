@@ -40,12 +40,14 @@ impl<H: Host> Gateway<H> {
                 match self.take_up(plan, facts).await {
                     Ok(changes) => {
                         self.configurations.changed(&self.plan, self.host.provenance(), &changes, trigger);
-                        let Changes { added, changed, removed, .. } = changes;
+                        let Changes { added, changed, removed, faults } = changes;
                         self.host.runs(&self.plan, log_outputs, &self.engine.inlet());
                         let names =
                             |ids: Vec<PipelineId>| ids.iter().map(PipelineId::to_string).collect::<Vec<_>>().join(", ");
+                        // Why they could not be set up is in the log already.
+                        let not_set_up = names(faults.into_iter().map(|fault| fault.pipeline).collect());
                         let (added, changed, removed) = (names(added), names(changed), names(removed));
-                        tracing::info!(added, changed, removed, "configuration reloaded");
+                        tracing::info!(added, changed, removed, not_set_up, "configuration reloaded");
                     }
                     Err(error) => self.refuse(trigger, &explain(&error), None),
                 }

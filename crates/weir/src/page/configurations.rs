@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use weir_engine::admin::{Asked, Page, Shown};
-use weir_engine::{Changes, Text, unix_nanos};
-use weir_legible::{Names, rfc3339_millis, rfc3339_seconds};
+use weir_engine::{Changes, SetupError, Text, unix_nanos};
+use weir_legible::{Names, line, rfc3339_millis, rfc3339_seconds};
 use weir_plan::{Pipeline, PipelineId, Plan, Processing, Protocol};
 
 use super::json::{Refusal, show};
@@ -27,6 +27,9 @@ const KEPT: usize = 50;
 /// Names of pipelines (and who changed each), and characters of an error and of the name of a version, that are kept of
 /// each.
 const MOST_NAMES: usize = 100;
+/// Pipelines that could not be set up of which the cause is kept, and characters of each cause.
+const MOST_FAULTS: usize = 10;
+const MOST_CAUSE: usize = 500;
 const MOST_ERROR: usize = 4000;
 const MOST_VERSION: usize = 64;
 /// What is kept of configurations as they were shown, all together; the oldest make room.
@@ -79,6 +82,8 @@ struct Event {
     /// Who changed those that are new or not as before, by their names.
     changed_by: Vec<(String, Arc<ChangedBy>)>,
     error: Option<String>,
+    /// Pipelines that could not be set up as they are configured, and why.
+    faults: Vec<(String, String)>,
     /// The fields of what it has, as they are shown: no secret is kept for longer than it is used.
     text: Option<String>,
 }
@@ -126,20 +131,21 @@ impl Event {
 
 impl Configurations {
     /// The process begins with this one.
-    pub(crate) fn started(&self, plan: &Plan, provenance: Provenance, trigger: &Trigger) {
+    pub(crate) fn started(&self, plan: &Plan, provenance: Provenance, trigger: &Trigger, faults: &[SetupError]) {
         let ids = plan.pipelines.iter().map(|pipeline| &pipeline.id);
         let (added, changed_by) = (names(ids.clone()), changers_of(ids, &provenance.changers));
-        self.takes(plan, provenance, Event { what: "started", added, changed_by, ..Event::brought_by(trigger) });
+        let event = Event { what: "started", added, changed_by, ..Event::brought_by(trigger) };
+        self.takes(plan, provenance, Event { faults: causes(faults), ..event });
     }
 
     /// Another one took its place.
     pub(crate) fn changed(&self, plan: &Plan, provenance: Provenance, changes: &Changes, trigger: &Trigger) {
-        let Changes { added, changed, removed, .. } = changes;
+        let Changes { added, changed, removed, faults } = changes;
         let [of_added, of_changed] = [added, changed].map(|ids| changers_of(ids, &provenance.changers));
         let changed_by = of_added.into_iter().chain(of_changed).collect();
         let (added, changed, removed) = (names(added), names(changed), names(removed));
         let event = Event { what: "changed", added, changed, removed, changed_by, ..Event::brought_by(trigger) };
-        self.takes(plan, provenance, event);
+        self.takes(plan, provenance, Event { faults: causes(faults), ..event });
     }
 
     /// Another one was there and is not used.
@@ -247,6 +253,12 @@ fn names<'a>(ids: impl IntoIterator<Item = &'a PipelineId>) -> Names {
     Names::first(MOST_NAMES, ids)
 }
 
+/// What could not be set up, by the names of pipelines.
+fn causes(faults: &[SetupError]) -> Vec<(String, String)> {
+    let cause = |SetupError { pipeline, cause }: &SetupError| (pipeline.to_string(), line(cause, MOST_CAUSE));
+    faults.iter().take(MOST_FAULTS).map(cause).collect()
+}
+
 /// Who changed these, as far as their names are kept and it is known.
 fn changers_of<'a>(
     ids: impl IntoIterator<Item = &'a PipelineId>,
@@ -257,7 +269,9 @@ fn changers_of<'a>(
 }
 
 fn event(of: &Event) -> Value {
-    let Event { number, unix_ms, what, brought_by, version, added, changed, removed, changed_by, error, text } = of;
+    let Event { number, unix_ms, what, brought_by, version, added, changed, removed, changed_by, .. } = of;
+    let Event { error, faults, text, .. } = of;
+    let faults: Vec<_> = faults.iter().map(|(pipeline, cause)| json!({"pipeline": pipeline, "cause": cause})).collect();
     let Version { revision, resource_version } = version;
     let changed_by: Map<_, _> =
         changed_by.iter().filter_map(|(name, changer)| Some((name.clone(), changer.value()?))).collect();
@@ -265,7 +279,7 @@ fn event(of: &Event) -> Value {
         "number": number, "at": rfc3339_millis(*unix_ms), "what": what, "by": brought_by, "revision": revision,
         "resource_version": resource_version, "added": added.named, "changed": changed.named, "removed": removed.named,
         "left_out": {"added": added.more, "changed": changed.more, "removed": removed.more}, "changed_by": changed_by,
-        "error": error, "is_kept": text.is_some(),
+        "error": error, "faults": faults, "is_kept": text.is_some(),
     })
 }
 

@@ -161,6 +161,8 @@ struct Line<'a> {
     credentials: Option<Credentials<'a>>,
     backlog: Option<Backlog>,
     setup_failed: bool,
+    /// Why it cannot be set up as it is configured.
+    setup_error: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
@@ -195,7 +197,8 @@ impl<'a> Line<'a> {
             backend: Backend::of(&of.backend, &of.expiry),
             credentials: of.credentials.as_ref().map(Credentials::of),
             backlog: of.backlog.as_ref().map(Backlog::of),
-            setup_failed: of.setup_failed,
+            setup_failed: of.setup_error.is_some(),
+            setup_error: of.setup_error.as_deref(),
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Room, columns, heading, rows_and_words, words};
 use crate::admin::{number, sum};
 use crate::before_books;
+use crate::health::not_set_up;
 use crate::tables::{bytes, cut, legible, rate, time, whole_seconds};
 
 const HEAD: [&str; 11] =
@@ -41,6 +42,8 @@ pub(super) struct Line {
     /// What the backend did last.
     backend: String,
     message: Option<String>,
+    /// Why it cannot be set up as it is configured.
+    setup_error: Option<String>,
     /// Accepted, delivered and filtered items a second.
     rates: [f64; 3],
     /// Accepted and delivered bytes a second, before compression.
@@ -53,13 +56,13 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn as_json(&self) -> Value {
-        let Self { pipeline, state, backend, message, rates, byte_rates, lost, pending, pending_bytes, oldest_seconds } =
-            self;
+        let Self { pipeline, state, backend, message, setup_error, rates, byte_rates, .. } = self;
+        let Self { lost, pending, pending_bytes, oldest_seconds, .. } = self;
         let [bytes_in, bytes_out] = byte_rates;
         let [accepted, delivered, filtered] = rates.map(|rate| (rate * 10.0).round() / 10.0);
         json!({
-            "pipeline": pipeline, "state": state, "backend": backend, "message": message, "accepted_per_second": accepted,
-            "delivered_per_second": delivered, "filtered_per_second": filtered,
+            "pipeline": pipeline, "state": state, "backend": backend, "message": message, "setup_error": setup_error,
+            "accepted_per_second": accepted, "delivered_per_second": delivered, "filtered_per_second": filtered,
             "accepted_bytes_per_second": bytes_in, "delivered_bytes_per_second": bytes_out, "lost": lost, "pending": pending,
             "pending_bytes": pending_bytes, "oldest_seconds": oldest_seconds,
         })
@@ -71,12 +74,13 @@ impl Line {
     }
 
     fn is_well(&self) -> bool {
-        self.state == "healthy" && !self.waits()
+        self.state == "healthy" && !self.waits() && self.setup_error.is_none()
     }
 
     fn word(&self) -> String {
         let is_new = self.state == "healthy" && self.waits();
         match self.backend.as_str() {
+            _ if self.setup_error.is_some() => "cannot be set up".to_owned(),
             _ if !is_new => self.state.clone(),
             "unsent" => "requests fail here".to_owned(),
             backend => format!("backend {backend}"),
@@ -108,11 +112,13 @@ pub(super) fn lines(page: &Value, health: &Value, before: &Sums, now: &Sums) -> 
         let grown = |of: usize| sums[of].saturating_sub(old[of]);
         let rate = |of| grown(of) as f64 / seconds;
         let verdict = verdicts.get(name.as_str());
-        let message = verdict.and_then(|of| of["message"].as_str());
+        let setup_error = pipeline["setup_error"].as_str();
+        let message = verdict.and_then(|of| of["message"].as_str()).map(str::to_owned);
         Line {
             state: verdict.map_or_else(|| "-".to_owned(), |of| words(&of["state"])),
             backend: words(&pipeline["backend"]["state"]),
-            message: message.map(str::to_owned),
+            message: message.or_else(|| setup_error.map(not_set_up)),
+            setup_error: setup_error.map(str::to_owned),
             rates: [0, 1, 2].map(rate),
             byte_rates: [3, 4].map(|of| grown(of).saturating_mul(1000) / millis),
             lost: sum(&books["dropped"]).saturating_add(sum(&books["rejected"])),
@@ -189,6 +195,20 @@ traces/b: Nothing was delivered.
 traces/c: 0.4 items a second are dropped now: overflow
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    /// Data of one that cannot be set up may flow all the same, with what it had before.
+    #[test]
+    fn what_cannot_be_set_up_is_not_well() {
+        let mut page = page(1, 1);
+        page["pipelines"][0]["setup_error"] = json!("no such function");
+        let health = json!([{"pipeline": "traces/a", "state": "healthy"}]);
+        let sums = Sums::of(&page);
+        let lines = lines(&page, &health, &sums, &sums);
+        let line = lines.iter().find(|line| line.pipeline == "traces/a").unwrap();
+        assert_eq!((line.word().as_str(), line.is_well()), ("cannot be set up", false));
+        assert!(line.message.as_ref().unwrap().contains("no such function"), "{:?}", line.message);
+        assert_eq!(line.as_json()["setup_error"], "no such function");
     }
 
     /// Nothing scrolls out of a small terminal.

@@ -58,6 +58,10 @@ fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
     differs.try_for_each(|(field, names)| writeln!(out, "  {field} {names}"))?;
     let changers = changers(&of["changed_by"]);
     changers.iter().try_for_each(|(who, names)| writeln!(out, "  last changed {who}: {}", names.join(", ")))?;
+    for fault in of["faults"].as_array().into_iter().flatten() {
+        let [pipeline, cause] = ["pipeline", "cause"].map(|field| legible(fault[field].as_str().unwrap_or("-")));
+        writeln!(out, "  cannot set up {pipeline}: {cause}")?;
+    }
     let mut error = of["error"].as_str().unwrap_or_default().lines();
     error.try_for_each(|line| writeln!(out, "  {}", legible(line)))
 }
@@ -117,12 +121,14 @@ mod tests {
         let same = event(4, "changed", "sighup", json!([]), Value::Null);
         let mut edited = event(6, "changed", "files_changed", json!(["logs/b"]), Value::Null);
         edited["changed_by"] = json!({"logs/b": {"file": "b\u{1b}.yaml", "at": "2026-11-29T09:59:59Z"}});
+        edited["faults"] = json!([{"pipeline": "logs/b", "cause": "no such\u{1b} function"}]);
         let mut out = Vec::new();
         text(&mut out, &[edited, refused, same, secret]).unwrap();
         let expected = "\
 6: changed at 2026-11-29T10:00:00.000Z, by files_changed
   changed logs/b
   last changed in file b .yaml at 2026-11-29T09:59:59Z: logs/b
+  cannot set up logs/b: no such  function
 5: refused at 2026-11-29T10:00:00.000Z, by files_changed
   a.yaml: two  mistakes
   b.yaml: one

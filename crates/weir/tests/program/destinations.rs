@@ -26,7 +26,7 @@ async fn recovering(code: u16) -> Backend {
     Backend::scripted(move |number, _| if number == 0 { Say::Code(code, "not now", None) } else { Say::Ok }).await
 }
 
-fn admin(weir: &Weir) -> SocketAddr {
+pub(crate) fn admin(weir: &Weir) -> SocketAddr {
     weir.logged("ready").unwrap()["admin"].as_str().unwrap().parse().unwrap()
 }
 

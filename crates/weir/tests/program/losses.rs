@@ -41,7 +41,7 @@ fn items(lines: &[Value]) -> u64 {
 }
 
 /// What `weir why` tells.
-async fn why(weir: &Weir, arguments: &[&str]) -> String {
+pub(crate) async fn why(weir: &Weir, arguments: &[&str]) -> String {
     let url = format!("http://{}", weir.logged("ready").unwrap()["admin"].as_str().unwrap());
     let output = command(&[&["why", "--url", &url][..], arguments].concat()).output();
     String::from_utf8(in_time("weir why", output).await.unwrap().stdout).unwrap()

@@ -359,8 +359,8 @@ fn what_nodes_find_has_the_published_reasons() {
         let (said, message) = flow(Signal::Logs, of_fluent_bit(), &[says(state, false, true)]);
         assert_eq!(said, format!("False {reason}"), "{message}");
     }
-    // A backend that answers 503 to everything: nothing is delivered. Fluent Bit has a reason of its own for a server that
-    // answers, until it has taken nothing for minutes.
+    // A backend that answers 503 to everything: nothing is delivered. Fluent Bit has a reason of its own for a server
+    // that answers, until it has taken nothing for minutes.
     let mut busy = says(NothingDelivered, true, true);
     busy.trouble.as_mut().unwrap().may_be_slow = true;
     let (said, message) = flow(Signal::Traces, spec(), std::slice::from_ref(&busy));
