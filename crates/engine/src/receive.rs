@@ -33,6 +33,7 @@ use weir_plan::Signal;
 use body::BodyReader;
 pub(crate) use gate::{ADMIN, Gate, OTLP_PORTS};
 pub(crate) use load::Load;
+pub use refusal::Lack;
 pub(crate) use refusal::{REASONS, Reason, Refusal};
 use reply::Reply;
 pub(crate) use server::{Server, ServerLimits};
@@ -70,8 +71,8 @@ pub(crate) struct Counters {
     pub(crate) itemless: BySignal,
     /// Requests refused, by [`REASONS`].
     pub(crate) refusals: [AtomicU64; REASONS.len()],
-    /// Of these, by signal, those that are to come again because there was no room.
-    pub(crate) turned_away: BySignal,
+    /// Of these, those that are to come again because there was no room, in the order of [`Lack::ALL`].
+    pub(crate) turned_away: [BySignal; Lack::ALL.len()],
     /// From a request's head to its answer, for each signal.
     pub(crate) answers: [Histogram; Signal::ALL.len()],
 }
@@ -167,8 +168,8 @@ impl Receiver {
             if let Some(signal) = signal {
                 let counters = receiver.stats.of(transport);
                 counters.answers[signal as usize].observe(started.elapsed());
-                if result.as_ref().is_err_and(|refusal| refusal.reason.is_lack_of_room()) {
-                    counters.turned_away[signal as usize].fetch_add(1, Ordering::Relaxed);
+                if let Some(lack) = result.as_ref().err().and_then(|refusal| refusal.reason.lack()) {
+                    counters.turned_away[lack as usize][signal as usize].fetch_add(1, Ordering::Relaxed);
                 }
             }
             let response = match transport {

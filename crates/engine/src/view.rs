@@ -26,6 +26,7 @@ pub use crate::export::{ClientCertificate, CodeFigures, CredentialFigures, Expir
 pub use crate::histogram::HistogramFigures;
 pub use crate::pipeline::{AnswerFigures, BackendFigures, BackendState, Ending, RetryFigures};
 pub use crate::process::ProcessFigures;
+pub use crate::receive::Lack;
 pub use crate::reloads::ReloadFigures;
 pub use crate::samples::Sample;
 pub use admission::AdmissionFigures;

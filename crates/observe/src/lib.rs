@@ -29,7 +29,7 @@ mod tests;
 mod verdict;
 
 pub use history::{History, Point, Totals};
-pub use look::{Backend, Clients, Disk, Input, Inputs, Look, Moment, Waiting};
+pub use look::{Backend, Clients, Disk, Input, Inputs, Look, Moment, TurnedAway, Waiting};
 pub use monitor::{Change, Monitor};
 pub use pipeline::Rhythm;
 pub use say::{amount, message};

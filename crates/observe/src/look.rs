@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// When it is seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
@@ -113,7 +115,49 @@ pub struct Clients {
     /// All of them.
     pub requests: u64,
     /// Those that were asked to come again, for lack of room.
-    pub turned_away: u64,
+    pub turned_away: TurnedAway,
+}
+
+/// Requests of clients that were asked to come again, by what there was no room in. Fields are called as the reasons
+/// are for which requests are refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TurnedAway {
+    /// The memory.
+    pub no_memory: u64,
+    /// A pipeline, which has as much as it may keep.
+    pub pipelines_full: u64,
+    /// The disk: it is full, fails or does not answer.
+    pub disk: u64,
+    /// The work on large requests.
+    pub busy: u64,
+}
+
+impl TurnedAway {
+    /// All of them.
+    pub fn all(self) -> u64 {
+        let Self { no_memory, pipelines_full, disk, busy } = self;
+        no_memory.saturating_add(pipelines_full).saturating_add(disk).saturating_add(busy)
+    }
+
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// Those since an earlier look.
+    pub(crate) fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            no_memory: of(self.no_memory, other.no_memory),
+            pipelines_full: of(self.pipelines_full, other.pipelines_full),
+            disk: of(self.disk, other.disk),
+            busy: of(self.busy, other.busy),
+        }
+    }
 }
 
 /// Where the data of a pipeline may come from.

@@ -86,7 +86,8 @@ impl Point {
             rejected: look.rejected,
             refused: look.refused,
             requests: look.clients.requests,
-            turned_away: look.clients.turned_away,
+            turned_away: look.clients.turned_away.all(),
+            turned_away_for: look.clients.turned_away,
         };
         let inputs = [look.inputs.pushed, look.inputs.collected];
         let Waiting { items, bytes, oldest, disk, .. } = look.waiting;
@@ -109,6 +110,7 @@ impl Point {
             refused: now.refused.saturating_sub(before.refused),
             requests: now.requests.saturating_sub(before.requests),
             turned_away: now.turned_away.saturating_sub(before.turned_away),
+            turned_away_for: now.turned_away_for.since(before.turned_away_for),
         }
     }
 }

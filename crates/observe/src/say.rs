@@ -3,6 +3,7 @@
 
 use weir_legible::rfc3339_seconds;
 
+use crate::look::TurnedAway;
 use crate::verdict::{Amounts, Kept, State, Trouble};
 
 const MINUTE: u64 = 60;
@@ -46,7 +47,7 @@ fn sentence(text: &str) -> String {
 }
 
 fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String {
-    let Amounts { delivered, refused, requests, turned_away, .. } = amounts;
+    let Amounts { delivered, refused, requests, turned_away, turned_away_for, .. } = amounts;
     let lost = amounts.lost();
     match state {
         State::Healthy => String::new(),
@@ -62,7 +63,8 @@ fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String
         }
         State::Throttling => {
             let share = share(turned_away, requests);
-            format!("{share} of the requests of clients were asked to come again since {since}, for lack of room")
+            let (why, _) = lack(turned_away_for);
+            format!("{share} of the requests of clients were asked to come again since {since}, {why}")
         }
         State::BufferFilling => {
             format!("The backend takes less than arrives, or there is hardly any room left, since {since}")
@@ -125,12 +127,38 @@ fn advice(trouble: &Trouble) -> &'static str {
         State::AllDropped | State::SomeDropped => {
             "What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of a pod: `kubectl port-forward POD 55679`)"
         }
-        State::Throttling => "Give more memory, or make the backends faster",
+        State::Throttling => lack(amounts.turned_away_for).1,
         State::BufferFilling if kept.disk_is_scarce => {
             "Make the backend faster, send it less, or make room on the disk"
         }
         State::BufferFilling => "Make the backend faster, or send it less",
     }
+}
+
+/// Why most of those were turned away that were, and what helps.
+fn lack(of: TurnedAway) -> (&'static str, &'static str) {
+    let TurnedAway { no_memory, pipelines_full, disk, busy } = of;
+    let all = [
+        (no_memory, "for lack of memory", "Give more memory, or make the backends faster"),
+        (
+            pipelines_full,
+            "because a pipeline has no room for more",
+            "Mend or speed up the backend that takes too little, or give its pipeline more room",
+        ),
+        (
+            disk,
+            "because the disk is full, or does not take what backends did not take in time",
+            "Make room on the disk, or look why it fails; what backends take in time needs none",
+        ),
+        (
+            busy,
+            "because many large requests are processed at once",
+            "Have clients send smaller requests, or give more processors",
+        ),
+    ];
+    // Of several, the first.
+    let most = all.into_iter().rev().max_by_key(|(requests, ..)| *requests).filter(|(requests, ..)| *requests > 0);
+    most.map_or(("for lack of room", "Give more memory, or make the backends faster"), |(_, why, advice)| (why, advice))
 }
 
 /// Rounds down to 1, 2 or 5 times a power of ten.

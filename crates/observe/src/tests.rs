@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use weir_plan::{PipelineId, Signal};
 
 use crate::{
-    Amounts, Backend, Change, Disk, Input, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message,
+    Amounts, Backend, Change, Disk, Input, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, TurnedAway,
+    message,
 };
 
 const EVERY: Duration = Duration::from_secs(5);
@@ -98,7 +99,7 @@ impl Case {
             TurnsAway(requests, turned_away) => {
                 (arrives, delivers) = (requests, requests);
                 look.clients.requests += requests;
-                look.clients.turned_away += turned_away;
+                look.clients.turned_away.no_memory += turned_away;
             }
         }
         let lost = if let Loses(_, lost) = does { lost } else { 0 };
@@ -547,6 +548,40 @@ fn what_is_said() {
     assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
 }
 
+/// Memory helps where there is too little of it, and nowhere else.
+#[test]
+fn what_is_said_of_clients_that_are_turned_away() {
+    let mut case = Case::new();
+    case.look.clients.turned_away.disk = 1_000_000;
+    assert_eq!(case.again(Delivers(1000), 20), State::Healthy);
+    assert_eq!(case.again(TurnsAway(100, 20), TOLD), State::Throttling);
+    assert_eq!(case.trouble().amounts.turned_away_for.disk, 0, "that was long ago");
+    let said = message(&case.trouble(), "spans");
+    let expected = "Nothing is lost as long as clients send again. Give more memory, or make the backends faster.";
+    assert!(said.contains(", for lack of memory. ") && said.ends_with(expected), "{said}");
+
+    let of = |turned_away_for: TurnedAway| {
+        let turned_away = turned_away_for.all().max(20);
+        let amounts = Amounts { requests: 100, turned_away, turned_away_for, ..Amounts::default() };
+        message(&Trouble { state: State::Throttling, amounts, ..Trouble::default() }, "spans")
+    };
+    let none = TurnedAway::default();
+    let cases = [
+        (none, ", for lack of room. ", "Give more memory"),
+        (TurnedAway { no_memory: 9, pipelines_full: 9, ..none }, ", for lack of memory. ", "Give more memory"),
+        (TurnedAway { no_memory: 3, pipelines_full: 9, ..none }, ", because a pipeline has no room", "more room."),
+        (TurnedAway { no_memory: 3, disk: 9, ..none }, ", because the disk is full", "Make room on the disk"),
+        (TurnedAway { disk: 3, busy: 9, ..none }, ", because many large requests", "smaller requests"),
+    ];
+    for (turned_away_for, why, advice) in cases {
+        let said = of(turned_away_for);
+        assert!(said.contains(why) && said.contains(advice), "{turned_away_for:?}: {said}");
+        assert_eq!(said.contains("memory"), advice.contains("memory"), "{said}");
+    }
+    let both = TurnedAway { disk: 3, ..none }.and(TurnedAway { disk: 1, busy: 2, ..none });
+    assert_eq!(both, TurnedAway { disk: 4, busy: 2, ..none });
+}
+
 /// What waits is given up when the first of its limits is reached. Nothing is known of the disk.
 #[test]
 fn what_is_said_of_limits() {
@@ -733,7 +768,7 @@ proptest! {
                     let is_of = |look: &Look| {
                         amounts.lost() == look.rejected - began.rejected
                             && amounts.delivered == look.delivered - began.delivered
-                            && amounts.turned_away == look.clients.turned_away - began.clients.turned_away
+                            && amounts.turned_away == look.clients.turned_away.all() - began.clients.turned_away.all()
                     };
                     prop_assert_eq!(kept.items, case.look.waiting.items);
                     prop_assert!(seen.iter().rev().take(OVER_FOR_GOOD).any(|(_, look)| is_of(look)), "{amounts:?} {began:?}");

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::look::TurnedAway;
+
 /// How data flows through a pipeline, the best first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,6 +120,13 @@ pub struct Amounts {
     pub requests: u64,
     /// Requests of clients that were asked to come again, for lack of room.
     pub turned_away: u64,
+    /// The same, by what there was no room in; a node of an earlier version does not say.
+    #[serde(skip_serializing_if = "is_none")]
+    pub turned_away_for: TurnedAway,
+}
+
+fn is_none(of: &TurnedAway) -> bool {
+    of.all() == 0
 }
 
 impl Amounts {
@@ -135,6 +144,7 @@ impl Amounts {
             refused: self.refused.saturating_add(other.refused),
             requests: self.requests.saturating_add(other.requests),
             turned_away: self.turned_away.saturating_add(other.turned_away),
+            turned_away_for: self.turned_away_for.and(other.turned_away_for),
         }
     }
 }

@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
-use weir_engine::view::{BackendFigures, BackendState, PipelineFigures, Snapshot, View};
+use weir_engine::view::{BackendFigures, BackendState, Lack, PipelineFigures, Snapshot, View};
 use weir_legible::{LeftOut, Unsteady, Warnings, rfc3339_seconds};
 use weir_observe::{
-    Backend, Change, Clients, Disk, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, Verdict,
-    Waiting, message,
+    Backend, Change, Clients, Disk, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble,
+    TurnedAway, Verdict, Waiting, message,
 };
 use weir_plan::{PipelineId, Signal};
 
@@ -159,16 +159,23 @@ fn backend(figures: &BackendFigures) -> Backend {
 
 fn clients(snapshot: &Snapshot, signal: Signal) -> Clients {
     let transports = || snapshot.receivers.transports.iter();
+    let turned_away =
+        |lack: Lack| -> u64 { transports().map(|of| of.turned_away[lack as usize][signal as usize]).sum() };
     Clients {
         requests: transports().map(|of| of.answers[signal as usize].count()).sum(),
-        turned_away: transports().map(|of| of.turned_away[signal as usize]).sum(),
+        turned_away: TurnedAway {
+            no_memory: turned_away(Lack::Memory),
+            pipelines_full: turned_away(Lack::Pipelines),
+            disk: turned_away(Lack::Disk),
+            busy: turned_away(Lack::Turns),
+        },
     }
 }
 
 /// What clients push, for all pipelines of the signal.
 fn pushed(snapshot: &Snapshot, signal: Signal) -> Input {
-    let of = |of: &weir_engine::view::TransportFigures| of.accepted[signal as usize] + of.turned_away[signal as usize];
-    Input::Counted(snapshot.receivers.transports.iter().map(of).sum())
+    let accepted: u64 = snapshot.receivers.transports.iter().map(|of| of.accepted[signal as usize]).sum();
+    Input::Counted(accepted.saturating_add(clients(snapshot, signal).turned_away.all()))
 }
 
 /// What an agent in this process collects. Metrics come as long as there is anything to tell of.

@@ -32,10 +32,41 @@ impl Reason {
         REASONS[self as usize]
     }
 
-    /// Whether there is no room for a request that is as it should be.
-    pub(crate) fn is_lack_of_room(self) -> bool {
-        matches!(self, Self::NoMemory | Self::Full | Self::Disk | Self::Busy)
+    /// What there is no room in, if the request is as it should be and is turned away for that.
+    pub(crate) fn lack(self) -> Option<Lack> {
+        match self {
+            Self::NoMemory => Some(Lack::Memory),
+            Self::Full => Some(Lack::Pipelines),
+            Self::Disk => Some(Lack::Disk),
+            Self::Busy => Some(Lack::Turns),
+            Self::Malformed
+            | Self::TooLarge
+            | Self::Draining
+            | Self::SlowBody
+            | Self::Unsupported
+            | Self::Aborted
+            | Self::Unauthenticated
+            | Self::Repeated => None,
+        }
     }
+}
+
+/// What there is no room in for requests that are turned away, and would be taken if there was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// The memory.
+    Memory,
+    /// A pipeline, which has as much as it may keep.
+    Pipelines,
+    /// The disk: it is full, fails or does not answer.
+    Disk,
+    /// The turns of large requests.
+    Turns,
+}
+
+impl Lack {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Pipelines, Self::Disk, Self::Turns];
 }
 
 /// Label values, in the order of [`Reason`].
@@ -168,5 +199,27 @@ impl From<InflateError> for Refusal {
                 error.to_string(),
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_turned_away_is_counted_by_what_there_is_no_room_in() {
+        let cases = [
+            (Obstacle::Full, Some(Lack::Pipelines)),
+            (Obstacle::DiskFails, Some(Lack::Disk)),
+            (Obstacle::DiskHangs, Some(Lack::Disk)),
+            (Obstacle::Busy, Some(Lack::Turns)),
+            (Obstacle::Repeated, None),
+        ];
+        for (obstacle, lack) in cases {
+            assert_eq!(Refusal::obstructed(obstacle, Duration::ZERO).reason.lack(), lack, "{obstacle:?}");
+        }
+        assert_eq!(Refusal::no_memory().reason.lack(), Some(Lack::Memory));
+        assert_eq!(Refusal::too_large(2, 1).reason.lack(), None, "it will never be taken");
+        assert!(Lack::ALL.iter().enumerate().all(|(index, lack)| *lack as usize == index));
     }
 }

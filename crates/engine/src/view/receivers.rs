@@ -8,7 +8,7 @@ use crate::counters::BySignal;
 use crate::histogram::HistogramFigures;
 use crate::inlet::InputKind;
 use crate::intake::Intake;
-use crate::receive::{Counters, REASONS, ReceiverStats};
+use crate::receive::{Counters, Lack, REASONS, ReceiverStats};
 
 /// A figure for each signal, in the order of [`Signal::ALL`].
 type EachSignal<T> = [T; Signal::ALL.len()];
@@ -60,8 +60,8 @@ pub struct TransportFigures {
     pub itemless: EachSignal<u64>,
     /// Requests refused, by reason.
     pub refusals: [(&'static str, u64); REASONS.len()],
-    /// Requests of these that are to come again because there was no room.
-    pub turned_away: EachSignal<u64>,
+    /// Requests of these that are to come again because there was no room, in the order of [`Lack::ALL`].
+    pub turned_away: [EachSignal<u64>; Lack::ALL.len()],
     /// Time from a request's head to its answer.
     pub answers: EachSignal<HistogramFigures>,
 }
@@ -91,7 +91,7 @@ impl TransportFigures {
             refused: loaded(&counters.refused),
             itemless: loaded(&counters.itemless),
             refusals: std::array::from_fn(|reason| (REASONS[reason], load(&counters.refusals[reason]))),
-            turned_away: loaded(&counters.turned_away),
+            turned_away: counters.turned_away.each_ref().map(loaded),
             answers: counters.answers.each_ref().map(crate::histogram::Histogram::figures),
         }
     }

@@ -465,7 +465,16 @@ async fn clients_that_are_turned_away() {
     let load = Load((0..24).map(client).collect());
     let said = becomes(&weir, "throttling").await;
     assert!(said["amounts"]["turned_away"].as_u64() > Some(0), "{said}");
-    assert!(said["message"].as_str().unwrap().contains("asked to come again"), "{said}");
+    let by_reason = said["amounts"]["turned_away_for"].as_object().unwrap();
+    let all: u64 = by_reason.values().filter_map(Value::as_u64).sum();
+    assert_eq!(said["amounts"]["turned_away"], all, "{said}");
+    let why = match by_reason.iter().max_by_key(|(_, requests)| requests.as_u64()).unwrap().0.as_str() {
+        "no_memory" => "for lack of memory",
+        "pipelines_full" => "because a pipeline has no room for more",
+        other => panic!("{other}: {said}"),
+    };
+    let message = said["message"].as_str().unwrap();
+    assert!(message.contains("asked to come again") && message.contains(why), "{message}");
     drop(load);
     becomes(&weir, "healthy").await;
 }
