@@ -79,6 +79,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         CodeFigures::default()
     }
 
+    /// Whether a request may have left that is not answered. Others wait for a token, or for memory.
+    fn is_asked(&self) -> bool {
+        true
+    }
+
     /// Whether a request has ended, with an answer or without. Before that, nothing is known of the backend.
     fn was_tried(&self) -> bool {
         false
@@ -211,6 +216,8 @@ pub(crate) struct Exporter {
     answers: Arc<AtomicBool>,
     /// How it answered all of them.
     codes: Arc<Codes>,
+    /// Requests that may have left and are not answered.
+    asked: AtomicUsize,
     /// Whether a request has ended. A successor may lead elsewhere or have other credentials, so it begins anew.
     was_tried: AtomicBool,
 }
@@ -237,7 +244,7 @@ impl Exporter {
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
         let (answers, codes) = (limits.answers(&output.endpoint), Arc::clone(&limits.codes));
-        let (target, was_tried) = (Target(uri), AtomicBool::default());
+        let (target, asked, was_tried) = (Target(uri), AtomicUsize::default(), AtomicBool::default());
         // Nothing can fail any more: from now on they are used.
         let credentials = limits.take_up_credentials(output);
         Ok(Self {
@@ -253,6 +260,7 @@ impl Exporter {
             encoders,
             answers,
             codes,
+            asked,
             was_tried,
         })
     }
@@ -268,7 +276,10 @@ impl Exporter {
         };
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
             match self.request(body).await {
-                Ok(request) => self.exchange(request).await,
+                Ok(request) => {
+                    let _asked = Asked::begin(&self.asked);
+                    self.exchange(request).await
+                }
                 Err(message) => Outcome::unsent(message),
             }
         });
@@ -407,8 +418,28 @@ impl Backend for Exporter {
         self.codes.figures()
     }
 
+    fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) > 0
+    }
+
     fn was_tried(&self) -> bool {
         self.was_tried.load(Ordering::Relaxed)
+    }
+}
+
+/// A request that may have left, as long as somebody waits for its answer.
+struct Asked<'a>(&'a AtomicUsize);
+
+impl<'a> Asked<'a> {
+    fn begin(all: &'a AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(all)
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

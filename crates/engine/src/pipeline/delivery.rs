@@ -81,7 +81,7 @@ pub(super) struct Delivery {
     /// The requests that left for the present backend, and what it took of them.
     traffic: Traffic,
     rates: PassRates,
-    /// When the backend last answered anything, or was given something while it had nothing to answer.
+    /// When the backend last answered anything, or had nothing to answer.
     heard: Instant,
     /// The log has said that the backend does not take data, so it will also say when it does again.
     complained: bool,
@@ -263,17 +263,21 @@ impl Delivery {
 
     /// When a backend that does not answer is called silent.
     fn silent_at(&self) -> Option<Instant> {
-        // A request that waits for a token has not left.
-        let is_known = matches!(self.parts.stats.backend.state(), BackendState::Silent | BackendState::Unsent);
-        let is_news = self.flights.present() > 0 && !is_known;
+        let is_news = self.flights.present() > 0 && self.parts.stats.backend.state() != BackendState::Silent;
         is_news.then(|| self.heard + SILENT_AFTER)
     }
 
     fn notice_silence(&mut self, now: Instant) {
-        if self.silent_at().is_some_and(|at| at <= now) {
-            let cause = format!("no answer for {} s", SILENT_AFTER.as_secs());
-            self.stands(BackendState::Silent, "", &cause, now);
+        if self.silent_at().is_none_or(|at| at > now) {
+            return;
         }
+        if !self.parts.crew.backend.is_asked() {
+            // Its requests wait here for something, such as a token.
+            self.heard = now;
+            return;
+        }
+        let cause = format!("no answer for {} s", SILENT_AFTER.as_secs());
+        self.stands(BackendState::Silent, "", &cause, now);
     }
 
     /// Drops the oldest held data to make room for `bytes` that came: until the share is within its limit or, if the

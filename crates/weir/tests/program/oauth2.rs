@@ -67,6 +67,9 @@ async fn is_logged(illness: Say, cause: &str) {
         let expected = format!("cannot get a token from 127.0.0.1: {cause}");
         let logged = || causes(&weir, FAILS_HERE, pipeline);
         eventually(&format!("{pipeline}: {expected}"), async || logged().contains(&expected)).await;
+        // Nor is it the backend that does not answer.
+        let silent = causes(&weir, "backend does not answer; data is kept and tried again", pipeline);
+        assert_eq!(silent, Vec::<String>::new(), "{pipeline}");
     }
     tokens.recover();
     eventually("both deliver", async || backend.ids() == [1, 1, 2, 2, 3, 3]).await;
