@@ -91,8 +91,8 @@ fn setup_errors(snapshot: &Snapshot) -> BTreeMap<PipelineId, String> {
 /// What is said of a pipeline that cannot be set up.
 pub(crate) fn not_set_up(cause: &str) -> String {
     format!(
-        "It cannot be set up as it is configured: {cause}. See docs/reload.md#when-a-pipeline-cannot-be-set-up for what \
-         it does meanwhile."
+        "It cannot be set up as it is configured: {cause}. What it does meanwhile is in \
+         docs/reload.md#when-a-pipeline-cannot-be-set-up."
     )
 }
 
