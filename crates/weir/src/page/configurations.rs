@@ -104,13 +104,15 @@ impl Event {
 
     /// What its details take, in bytes.
     fn detail(&self) -> usize {
-        let Self { added, changed, removed, changed_by, error, .. } = self;
+        let Self { added, changed, removed, changed_by, error, faults, .. } = self;
         let names = [added, changed, removed].into_iter().flat_map(|names| &names.named);
         let names: usize = names.map(|name| mem::size_of::<String>() + name.len()).sum();
         let changer = |(name, changer): &(String, Arc<ChangedBy>)| {
             mem::size_of::<(String, ChangedBy)>() + name.len() + changer.text_bytes()
         };
-        names + changed_by.iter().map(changer).sum::<usize>() + error.as_ref().map_or(0, String::len)
+        let fault = |(name, cause): &(String, String)| mem::size_of::<(String, String)>() + name.len() + cause.len();
+        let [changers, faults] = [changed_by.iter().map(changer).sum::<usize>(), faults.iter().map(fault).sum()];
+        names + changers + faults + error.as_ref().map_or(0, String::len)
     }
 
     /// Keeps of its details what takes hardly anything.
@@ -121,6 +123,8 @@ impl Event {
             names.named.shrink_to_fit();
         }
         self.changed_by = Vec::new();
+        self.faults.truncate(1);
+        self.faults.shrink_to_fit();
         if let Some(error) = &mut self.error
             && let Some((end, _)) = error.char_indices().nth(SHORT_ERROR)
         {
