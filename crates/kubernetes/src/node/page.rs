@@ -165,7 +165,7 @@ impl Write for Length {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use weir_observe::{Amounts, Kept, Roles, State, Trouble};
+    use weir_observe::{Amounts, Kept, Roles, State, Trouble, TurnedAway};
 
     use super::*;
     use crate::operator::flow::Troubled;
@@ -187,6 +187,7 @@ pub(crate) mod tests {
             refused: most,
             requests: most,
             turned_away: most,
+            turned_away_for: TurnedAway { no_memory: most, pipelines_full: most, disk: most, busy: most },
         };
         let kept = Kept {
             items: most,
@@ -197,7 +198,8 @@ pub(crate) mod tests {
             disk_is_scarce: true,
             full_in_seconds: Some(most),
         };
-        let trouble = Trouble { state: State::NothingDelivered, since: most, amounts, kept, words };
+        let state = State::NothingDelivered;
+        let trouble = Trouble { state, since: most, amounts, kept, may_be_slow: true, words };
         Verdict { roles: Roles::default(), delivers: false, trouble: Some(Box::new(trouble)) }
     }
 
