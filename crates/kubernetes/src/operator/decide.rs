@@ -529,11 +529,12 @@ impl Decision {
 }
 
 /// How many replicas there have to be if there are others. Their number is no part of a manifest, so that an autoscaler
-/// may have it when there is one.
+/// may have it when there is one. Those that only deliver what they have stay as many as they are.
 fn replicas(picture: &Picture, options: &Options, layout: &Layout) -> Option<(ObjectKey, u32)> {
     let wanted = options.scale.gateway.as_ref().filter(|replicas| replicas.autoscaling.is_none())?;
-    let status = picture.workloads.get(&layout.gateway)?;
-    let key = manifests::key_of(layout.gateway, &options.namespace);
+    let (gateway, _) = layout.workloads.get_key_value(&layout.gateway)?;
+    let status = picture.workloads.get(gateway)?;
+    let key = manifests::key_of(*gateway, &options.namespace);
     (status.desired != i64::from(wanted.count)).then_some((key, wanted.count))
 }
 

@@ -87,10 +87,11 @@ const GATEWAY: Roles = Roles { gateway: true, ..NONE };
 pub(crate) struct Layout {
     /// With what they do. One without a role only delivers what it has, and goes then.
     pub(crate) workloads: BTreeMap<Workload, Roles>,
-    /// Replicas that nobody asks for any more, which stay as they are until they owe nothing: what they were made from is
-    /// known no more, and their volumes are part of that.
+    /// Replicas that are not needed any more, which stay as they are until they owe nothing: what they were made from may
+    /// be known no more, and without a volume what they owe goes with their pods.
     pub(crate) left: BTreeSet<Workload>,
-    /// Whom the Services lead to. It is the one before until the new one is there.
+    /// Whom the Services lead to. It is the one before until the new one is there. Where no pipeline takes what clients
+    /// push, it is whoever would serve them, there or not.
     pub(crate) serving: Workload,
     pub(crate) gateway: Workload,
     pub(crate) log_agent: Workload,
@@ -106,11 +107,13 @@ impl Layout {
         revision: &str,
     ) -> Self {
         let mut layout = Self::wanted(scale, needs, signals);
-        layout.serving = layout.served_by(picture);
+        // Where no pipeline takes what clients push, nobody has to serve them.
+        let served_by = needs.otlp.then(|| layout.served_by(picture));
+        layout.serving = served_by.unwrap_or(layout.gateway);
         let others: Vec<_> = picture.workloads.keys().filter(|seen| !layout.workloads.contains_key(seen)).collect();
         for &workload in others {
-            let serves = workload == layout.serving;
-            if !serves && picture.owes_nothing(workload, revision) {
+            let serves = served_by == Some(workload);
+            if !serves && picture.owes_nothing(workload, needs, revision) {
                 continue;
             }
             if workload.is_replicated() {
@@ -135,7 +138,7 @@ impl Layout {
     /// Clients go to the new workload when all of it is there, and to the one before until then.
     fn served_by(&self, picture: &Picture) -> Workload {
         let new = self.gateway;
-        if picture.is_ready(new) || !self.workloads.contains_key(&new) {
+        if picture.is_ready(new) {
             return new;
         }
         let has_begun = picture.has_ready_pods(new);
@@ -194,15 +197,16 @@ impl Picture {
         Some(answers.any(Answer::is_gateway))
     }
 
-    /// Every pod said so, and said that nothing more will come.
-    fn owes_nothing(&self, workload: Workload, revision: &str) -> bool {
+    /// Every pod said so, and said that nothing more will come. `needs`: of the pipelines of this revision.
+    fn owes_nothing(&self, workload: Workload, needs: Needs, revision: &str) -> bool {
         let Some(status) = self.workloads.get(&workload) else { return true };
         let is_done = |answer: Option<&Answer>| {
             answer.is_some_and(|answer| {
                 let is_of_now = answer.revision.as_deref() == Some(revision);
-                // Replicas keep their role. They have no clients when no Service leads to them and connections are old.
-                let no_more_comes = answer.has_no_role() || (workload.is_replicated() && !answer.has_clients);
-                is_of_now && !answer.owes && no_more_comes
+                // Replicas keep their role. They take nothing if no pipeline takes what clients push. Otherwise they have
+                // no clients when no Service leads to them and connections are old.
+                let takes_nothing = workload.is_replicated() && !(needs.otlp && answer.has_clients);
+                is_of_now && !answer.owes && (answer.has_no_role() || takes_nothing)
             })
         };
         status.is_settled() && self.answers_of(workload).all(is_done)

@@ -133,6 +133,66 @@ fn a_role_that_no_pipeline_needs_has_no_workload() {
     expect(&cluster.decide(), &[("DaemonSet telemetry-agent", "logs")]);
 }
 
+/// A cluster in which a pipeline reads logs, and none takes any more what clients push.
+fn pushed_to_no_more(scale: Scale, agent: Workload) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.options.scale = scale;
+    let off = json!({ "otlp": { "enabled": false } });
+    cluster.pipeline(Signal::Logs, "a", json!({ "input": off, "output": otlp("http://b:1") }));
+    only(&mut cluster, agent, &["logs"]);
+    cluster
+}
+
+#[test]
+fn a_gateway_on_nodes_that_is_not_needed_any_more_delivers_what_it_has_and_goes() {
+    let mut cluster = pushed_to_no_more(of(None, true), Workload::LogAgent);
+    let key = made::key_of(Workload::Node, "kyma-system");
+    let agent = ("DaemonSet telemetry-log-agent", "logs");
+    let only_delivers = ("DaemonSet telemetry-otlp-gateway", "backlog");
+    let said: [(&[&str], u64); 3] = [(&["gateway"], 7), (&["gateway"], 0), (&[], 7)];
+    for (roles, owed) in said {
+        say(&mut cluster, Workload::Node, roles, owed);
+        expect(&cluster.decide(), &[only_delivers, agent]);
+    }
+    let decision = cluster.trace("shop").decide();
+    expect(&decision, &[("DaemonSet telemetry-otlp-gateway", "gateway"), agent]);
+    assert_eq!(served(&decision), (NODE, "Local"), "somebody pushes again");
+    Arc::make_mut(&mut cluster.picture.pipelines).remove(&PipelineId::new(Signal::Traces, "shop"));
+    say(&mut cluster, Workload::Node, &[], 0);
+    let decision = cluster.decide();
+    expect(&decision, &[agent]);
+    assert!(decision.delete.contains(&key));
+}
+
+/// They take nothing, so clients that are connected keep nobody. Other pods would have other directories without storage.
+#[test]
+fn replicas_that_are_not_needed_any_more_are_left_alone_until_they_owe_nothing() {
+    for (storage, workload) in [(true, Workload::Stateful), (false, Workload::Stateless)] {
+        let mut cluster = pushed_to_no_more(of(Some(replicas(storage)), false), Workload::Agents);
+        let key = made::key_of(workload, "kyma-system");
+        let is_there = |cluster: &mut Cluster| {
+            let decision = cluster.decide();
+            expect(&decision, &[("DaemonSet telemetry-agent", "logs")]);
+            assert_eq!(decision.scale, None, "their number stays");
+            !decision.delete.contains(&key)
+        };
+        say(&mut cluster, workload, &["gateway"], 7);
+        cluster.picture.workloads.insert(workload, settled(3));
+        assert!(is_there(&mut cluster), "items are owed");
+        let decision = cluster.trace("shop").decide();
+        assert_eq!((served(&decision).0, decision.delete.contains(&key)), (workload.name(), false));
+        assert!(workloads(&decision).contains(&(format!("{} {}", key.kind, key.name), "gateway".to_owned())));
+        assert_eq!(decision.scale, Some((key.clone(), 2)), "somebody pushes again");
+        // They say nothing yet of the configuration without it.
+        say(&mut cluster, workload, &["gateway"], 0);
+        Arc::make_mut(&mut cluster.picture.pipelines).remove(&PipelineId::new(Signal::Traces, "shop"));
+        assert!(is_there(&mut cluster), "more may come");
+        say(&mut cluster, workload, &["gateway"], 0);
+        cluster.picture.answers.values_mut().for_each(|answer| answer.has_clients = true);
+        assert!(!is_there(&mut cluster), "nothing is owed");
+    }
+}
+
 /// Nothing is wrong while there is no gateway, because no pipeline takes what clients push.
 #[test]
 fn a_gateway_that_no_pipeline_needs_is_not_missing() {
