@@ -9,9 +9,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::Request;
+use hyper::body::Body;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::world::World;
@@ -32,6 +34,9 @@ const REST: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nodes that are asked at the same time.
 const AT_ONCE: usize = 64;
+/// Bytes of their pages that are read at the same time. One that is longer is read alone.
+const BYTES_AT_ONCE: u32 = 32 << 20;
+static ROOM: Semaphore = Semaphore::const_new(BYTES_AT_ONCE as usize);
 
 /// Asks all nodes in rounds, while this process leads.
 pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, options: Arc<Options>) {
@@ -85,7 +90,7 @@ fn waiting(
 /// Nothing if the node cannot be reached, or says what is no answer: how its pod is says the API server.
 async fn ask(ip: &str, most_bytes: usize) -> Option<Answer> {
     let address = SocketAddr::new(ip.parse::<IpAddr>().ok()?, METRICS_PORT);
-    match timeout(PATIENCE, get(address, most_bytes)).await {
+    match timeout(PATIENCE, get(address, most_bytes, &ROOM)).await {
         Ok(Ok(body)) => {
             let answer = serde_json::from_slice(&body);
             if let Err(error) = &answer {
@@ -106,7 +111,8 @@ async fn ask(ip: &str, most_bytes: usize) -> Option<Answer> {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-async fn get(address: SocketAddr, most_bytes: usize) -> Result<Bytes, Failure> {
+/// A page is paid for from the room before it is read: as long as it says that it is, or as any may be.
+async fn get(address: SocketAddr, most_bytes: usize, room: &Semaphore) -> Result<Bytes, Failure> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(PAGE).header("host", address.to_string()).body(Empty::<Bytes>::new())?;
@@ -115,7 +121,11 @@ async fn get(address: SocketAddr, most_bytes: usize) -> Result<Bytes, Failure> {
         if !answer.status().is_success() {
             return Err(format!("status {}", answer.status()).into());
         }
-        Ok::<_, Failure>(Limited::new(answer.into_body(), most_bytes).collect().await?.to_bytes())
+        let body = Limited::new(answer.into_body(), most_bytes);
+        let most = body.size_hint().upper().and_then(|most| u32::try_from(most).ok());
+        // All of it at once: pages of which each has half would wait for each other.
+        let _paid = room.acquire_many(most.unwrap_or(u32::MAX).min(BYTES_AT_ONCE)).await?;
+        Ok::<_, Failure>(body.collect().await?.to_bytes())
     };
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
@@ -143,6 +153,10 @@ mod tests {
     const MOST_BYTES: usize = most_page_bytes(768);
 
     async fn served(response: impl AsRef<[u8]>) -> Result<Bytes, Failure> {
+        served_within(&ROOM, response).await
+    }
+
+    async fn served_within(room: &Semaphore, response: impl AsRef<[u8]>) -> Result<Bytes, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serve = async {
@@ -152,7 +166,7 @@ mod tests {
             assert!(asked[..n].starts_with(b"GET /node HTTP/1.1\r\n"));
             drop(stream.write_all(response.as_ref()).await);
         };
-        let ((), got) = tokio::join!(serve, get(address, MOST_BYTES));
+        let ((), got) = tokio::join!(serve, get(address, MOST_BYTES, room));
         got
     }
 
@@ -177,6 +191,18 @@ mod tests {
         let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MOST_BYTES + 1));
         assert!(served(endless).await.is_err());
         assert!(served("nonsense\r\n\r\n").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_page_is_paid_for_before_it_is_read() {
+        let room = Semaphore::new(1);
+        let mut page = std::pin::pin!(served_within(&room, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}\n"));
+        assert!(timeout(Duration::from_millis(200), &mut page).await.is_err(), "there is no room for it");
+        room.add_permits(2);
+        assert_eq!(timeout(10 * PATIENCE, page).await.unwrap().unwrap(), "{}\n");
+        assert_eq!(room.available_permits(), 3, "given back");
+        let page = served_within(&room, "HTTP/1.1 200 OK\r\n\r\n{}");
+        assert!(timeout(Duration::from_millis(200), page).await.is_err(), "it does not say how long it is");
     }
 
     /// A node is not silent when it has most to tell.
