@@ -163,8 +163,13 @@ function changer(by) {
   return [who, by.at ? day(by.at) : ""].filter(Boolean).join(" ");
 }
 
-// Pipelines that could not be set up, and why.
-export const faulty = (faults) => (faults || []).map(({ pipeline, cause }) => `cannot set up ${pipeline}: ${cause}`);
+// Pipelines that could not be set up as they are configured, and why. One that is new was nothing before.
+export const faulty = ({ faults, changed }) =>
+  (faults || []).map(({ pipeline, cause }) => {
+    const stays = changed.includes(pipeline) ? ", and the rest stays as it was" : "";
+    return `cannot set up all of ${pipeline}${stays}: ${cause}`;
+  });
+export const partly = ({ faults }) => (faults?.length ? ", but not all of it" : "");
 
 // Those who changed pipelines, each with the names of these.
 export function changers(changedBy) {
@@ -224,7 +229,9 @@ const versions = (row) =>
 
 const PAST = [
   { head: "Time", of: (row) => row.at, cell: (row) => day(row.at) },
-  text("What", (row) => row.what, { kind: (row) => (row.what === "refused" ? "warn" : null) }),
+  text("What", (row) => row.what + partly(row), {
+    kind: (row) => (row.what === "refused" || partly(row) ? "warn" : null),
+  }),
   text("Brought by", (row) => [BROUGHT[row.by] || row.by, ...versions(row)].join(" "), {
     cell: (row) => [BROUGHT[row.by] || row.by, list(versions(row), "faint")],
   }),
@@ -235,7 +242,7 @@ const PAST = [
     words: true,
     cell: (row) => list(changers(row.changed_by)),
   }),
-  text("Error", (row) => row.error || faulty(row.faults).join("; "), { words: true, kind: () => "bad" }),
+  text("Error", (row) => row.error || faulty(row).join("; "), { words: true, kind: () => "bad" }),
   {
     head: "Compare",
     of: () => "",

@@ -1,7 +1,7 @@
 // What happened: what the self monitor said of pipelines, and what became of configurations.
 
 import { ask, askIfThere } from "./ask.js";
-import { BROUGHT, changers, faulty } from "./configuration.js";
+import { BROUGHT, changers, faulty, partly } from "./configuration.js";
 import { day, listed } from "./dom.js";
 import { troubleKind } from "./state.js";
 
@@ -50,7 +50,8 @@ const WHAT = {
   refused: "refused a configuration",
 };
 
-function ofConfiguration({ number, at, what, by, error, faults, changed_by: changedBy, left_out: leftOut, ...lists }) {
+function ofConfiguration(row) {
+  const { number, at, what, by, error, changed_by: changedBy, left_out: leftOut, ...lists } = row;
   const ways = ["added", "changed", "removed"].filter((way) => lists[way].length);
   const names = ways.flatMap((way) => lists[way]);
   // Of a long list the end is not known. One that was refused would have been for any of them.
@@ -60,9 +61,9 @@ function ofConfiguration({ number, at, what, by, error, faults, changed_by: chan
     key: `${number} ${at}`,
     at,
     about: "this process",
-    what: `${WHAT[what] || what} (${BROUGHT[by] || by})`,
-    kind: what === "refused" || faults?.length ? "warn" : null,
-    said: error || [...faulty(faults), ...listedWays, ...changers(changedBy)].join("; ") || "nothing is different",
+    what: `${WHAT[what] || what}${partly(row)} (${BROUGHT[by] || by})`,
+    kind: what === "refused" || partly(row) ? "warn" : null,
+    said: error || [...faulty(row), ...listedWays, ...changers(changedBy)].join("; ") || "nothing is different",
     concerns: (name) => isOpen || names.includes(name),
   };
 }

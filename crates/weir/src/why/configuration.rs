@@ -42,10 +42,11 @@ fn text(out: &mut impl Write, history: &[Value]) -> io::Result<()> {
     }
 }
 
-/// Which one it is, what became of it, and what brought it.
+/// Which one it is, what became of it, what brought it, and whether a part of it could not be set up.
 pub(super) fn headline(of: &Value) -> String {
     let [at, what, brought_by] = ["at", "what", "by"].map(|field| legible(of[field].as_str().unwrap_or("-")));
-    format!("{}: {what} at {at}, by {brought_by}{}", number(&of["number"]), version(of))
+    let partly = if faults(of).next().is_some() { ", but not all of it" } else { "" };
+    format!("{}: {what} at {at}, by {brought_by}{}{partly}", number(&of["number"]), version(of))
 }
 
 fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
@@ -56,14 +57,22 @@ fn tell(out: &mut impl Write, of: &Value) -> io::Result<()> {
         writeln!(out, "  no pipeline differs")?;
     }
     differs.try_for_each(|(field, names)| writeln!(out, "  {field} {names}"))?;
+    for fault in faults(of) {
+        let [pipeline, cause] = ["pipeline", "cause"].map(|field| legible(fault[field].as_str().unwrap_or("-")));
+        // One that is new was nothing before.
+        let is_changed = of["changed"].as_array().is_some_and(|changed| changed.contains(&fault["pipeline"]));
+        let stays = if is_changed { ", and the rest stays as it was" } else { "" };
+        writeln!(out, "  cannot set up all of {pipeline}{stays}: {cause}")?;
+    }
     let changers = changers(&of["changed_by"]);
     changers.iter().try_for_each(|(who, names)| writeln!(out, "  last changed {who}: {}", names.join(", ")))?;
-    for fault in of["faults"].as_array().into_iter().flatten() {
-        let [pipeline, cause] = ["pipeline", "cause"].map(|field| legible(fault[field].as_str().unwrap_or("-")));
-        writeln!(out, "  cannot set up {pipeline}: {cause}")?;
-    }
     let mut error = of["error"].as_str().unwrap_or_default().lines();
     error.try_for_each(|line| writeln!(out, "  {}", legible(line)))
+}
+
+/// Pipelines that could not be set up as they are configured. Processes of older versions do not say.
+fn faults(of: &Value) -> impl Iterator<Item = &Value> {
+    of["faults"].as_array().into_iter().flatten()
 }
 
 fn names(of: &Value, left_out: &Value) -> String {
@@ -121,14 +130,17 @@ mod tests {
         let same = event(4, "changed", "sighup", json!([]), Value::Null);
         let mut edited = event(6, "changed", "files_changed", json!(["logs/b"]), Value::Null);
         edited["changed_by"] = json!({"logs/b": {"file": "b\u{1b}.yaml", "at": "2026-11-29T09:59:59Z"}});
-        edited["faults"] = json!([{"pipeline": "logs/b", "cause": "no such\u{1b} function"}]);
+        let fault = |pipeline: &str| json!({"pipeline": pipeline, "cause": "no such\u{1b} function"});
+        (edited["added"], edited["faults"]) = (json!(["logs/c"]), json!([fault("logs/b"), fault("logs/c")]));
         let mut out = Vec::new();
         text(&mut out, &[edited, refused, same, secret]).unwrap();
         let expected = "\
-6: changed at 2026-11-29T10:00:00.000Z, by files_changed
+6: changed at 2026-11-29T10:00:00.000Z, by files_changed, but not all of it
+  added logs/c
   changed logs/b
+  cannot set up all of logs/b, and the rest stays as it was: no such  function
+  cannot set up all of logs/c: no such  function
   last changed in file b .yaml at 2026-11-29T09:59:59Z: logs/b
-  cannot set up logs/b: no such  function
 5: refused at 2026-11-29T10:00:00.000Z, by files_changed
   a.yaml: two  mistakes
   b.yaml: one
