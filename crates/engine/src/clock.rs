@@ -11,6 +11,11 @@ pub fn unix_nanos() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Whole milliseconds, for the log.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Wall-clock time that never goes back while the process runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {

@@ -41,6 +41,7 @@ use streams::Stream;
 
 use crate::budget::{Budget, Funds, Permit};
 use crate::buffer::Buffer;
+use crate::clock::millis;
 use crate::codec::{self, Encoding, InflateLimits};
 use crate::counters::BySignal;
 use crate::histogram::Histogram;
@@ -164,6 +165,15 @@ impl Receiver {
             };
             if let Err(refusal) = &result {
                 receiver.count_refusal(transport, refusal.reason);
+                tracing::debug!(
+                    %peer,
+                    signal = signal.map(Signal::name),
+                    reason = refusal.reason.as_str(),
+                    code = refusal.code_over(transport),
+                    cause = refusal.own_words(),
+                    took_ms = millis(started.elapsed()),
+                    "a request of a client is refused"
+                );
             }
             if let Some(signal) = signal {
                 let counters = receiver.stats.of(transport);

@@ -91,7 +91,7 @@ pub use inspect::{Depth, Exported, Inspection, QueueReport, SegmentReport, expor
 pub use journal::{Bookmark, Journal, Looked, Viewer};
 pub use model::{
     Backlog, Damage, DamageReport, Durability, Entry, Loss, NewEntry, Order, Owed, Position, QueueId, Recovery, Stats,
-    Taken,
+    Taken, Turnover,
 };
 pub use os::{LockError, OsFs};
 pub use writer::Writer;

@@ -117,6 +117,15 @@ pub struct Backlog {
     pub oldest_ms: Option<u64>,
 }
 
+/// Segments that came and went since the journal was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// How many were made.
+    pub made: u64,
+    /// How many were removed, those of earlier processes included.
+    pub removed: u64,
+}
+
 /// The journal as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {

@@ -14,7 +14,7 @@ use crate::format::{FileHead, FileKind, MAX_ID, MAX_SEGMENT, Previous};
 use crate::fs::{Fs, Space};
 use crate::group::{self, Group};
 use crate::index::Segment;
-use crate::model::{Durability, Entry, NewEntry, QueueId};
+use crate::model::{Durability, Entry, NewEntry, QueueId, Turnover};
 use crate::recover::Recovered;
 use crate::{AppendError, Journal, Options};
 pub(crate) use ack_file::AckFile;
@@ -44,6 +44,7 @@ pub struct Writer {
     previous: Previous,
     /// A file that is not written to any more could not be synced. The next [`Writer::sync`] says so.
     unsynced: Option<io::Error>,
+    turnover: Turnover,
 }
 
 impl Writer {
@@ -53,7 +54,8 @@ impl Writer {
         // A group begins before this, so that its offsets fit.
         let segment_bytes = segment_bytes.clamp(MIN_SEGMENT, MAX_SEGMENT / 4);
         let (active, removals_last, unsynced) = (None, false, None);
-        Self { fs, journal, segment_bytes, seed, active, acks, next_id, removals_last, previous, unsynced }
+        let turnover = Turnover::default();
+        Self { fs, journal, segment_bytes, seed, active, acks, next_id, removals_last, previous, unsynced, turnover }
     }
 
     /// Appends a group of entries with one write and, when it is to be [`Durability::Synced`], one sync. All or nothing:
@@ -117,6 +119,11 @@ impl Writer {
         synced.and(tidied).and(noted)
     }
 
+    /// Which files it has made and removed.
+    pub fn turnover(&self) -> Turnover {
+        self.turnover
+    }
+
     /// The room there is.
     pub fn space(&self) -> io::Result<Space> {
         self.fs.space()
@@ -167,6 +174,7 @@ impl Writer {
         let previous = self.previous.id;
         let segment = Segment { disk_bytes: self.segment_bytes, previous, ..Segment::new(head.seal()) };
         self.journal.index().segments.insert(id, segment);
+        self.turnover.made += 1;
         Ok(active)
     }
 
@@ -279,6 +287,7 @@ impl Writer {
                 Ok(()) => {
                     self.journal.index().segments.remove(&id);
                     self.acks.remove(&id);
+                    self.turnover.removed += 1;
                 }
                 Err(error) => result = result.and(Err(error)),
             }

@@ -165,6 +165,7 @@ impl ClusterNode {
     ) -> impl FnOnce() -> (Trigger, Result<Loaded, Report>) + Send + 'static {
         let level = told.settings.log_level.as_deref().and_then(|level| LogLevel::from_str(level, true).ok());
         logging::set_level(level);
+        tracing::debug!(revision = told.revision.as_str(), bytes = told.text.len(), "the configuration was heard");
         self.told = Some(Arc::clone(&told));
         move || (trigger, load(&told))
     }
@@ -277,6 +278,8 @@ impl Host for ClusterNode {
     fn runs(&mut self, plan: &Plan, _: LogOutputs, inlet: &Inlet) {
         self.node.want(Wants::of(plan, roles(&self.process)));
         if let Some(told) = &self.told {
+            let revision = told.revision.as_str();
+            tracing::debug!(revision, pipelines = plan.pipelines.len(), "the configuration is in use");
             self.page.set(&told.revision);
             self.saved.save(Arc::clone(told));
         }

@@ -170,6 +170,7 @@ impl Connector {
         if let Ok(stream) = &connected {
             self.dial.shown(stream);
         }
+        self.say_connected(address, &connected);
         self.addresses.note(index, connected.is_err());
         let among_others = self.addresses.are_several();
         let which = |cause: BoxError| {
@@ -177,6 +178,20 @@ impl Connector {
         };
         let stream = |tls| Ending::new(TokioIo::new(AnswerHeads::new(TokioIo::new(tls))));
         (index, connected.map(stream).map_err(which))
+    }
+
+    /// For whoever looks why data does not flow: to a backend, its proxy or its token server.
+    fn say_connected<T>(&self, address: SocketAddr, connected: &Result<MaybeHttpsStream<T>, BoxError>) {
+        let host = self.dial.host.as_str();
+        match connected {
+            Ok(stream) => {
+                let tls = matches!(stream, MaybeHttpsStream::Https(_));
+                tracing::debug!(host, %address, tls, "an outgoing connection is made");
+            }
+            Err(error) => {
+                tracing::debug!(host, %address, cause = message_of(&**error), "an outgoing connection failed");
+            }
+        }
     }
 
     async fn reach(

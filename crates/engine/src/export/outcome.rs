@@ -71,6 +71,22 @@ impl Outcome {
         matches!(self, Self::Delivered { .. } | Self::Refused(_) | Self::Retry { kind: RetryKind::Answered, .. })
     }
 
+    /// The code of a refusal.
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(refusal) => Some(&refusal.code),
+            Self::Delivered { .. } | Self::Retry { .. } => None,
+        }
+    }
+
+    /// What was said of the request, if anything was. Where the backend asked to try again, it begins with the code.
+    pub(crate) fn message(&self) -> Option<&str> {
+        let (Self::Delivered { message, .. }
+        | Self::Retry { message, .. }
+        | Self::Refused(BackendRefusal { message, .. })) = self;
+        Some(message.as_str()).filter(|message| !message.is_empty())
+    }
+
     pub(crate) fn retry(message: impl Into<String>) -> Self {
         Self::Retry { kind: RetryKind::Answered, hint: None, message: message.into() }
     }

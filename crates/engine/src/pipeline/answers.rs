@@ -49,7 +49,7 @@ impl Ending {
         }
     }
 
-    fn of(outcome: &Outcome) -> Self {
+    pub(super) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Delivered { rejected: 0, .. } => Self::Delivered,
             Outcome::Delivered { .. } => Self::PartlyRejected,

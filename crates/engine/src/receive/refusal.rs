@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::Transport;
 use crate::codec::InflateError;
 use crate::inlet::{Obstacle, retry_after};
-use crate::status::Code;
+use crate::status::{Code, NAMES};
 
 /// Kinds of refusal, as they are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +105,20 @@ pub(super) fn beginning(text: &str) -> &str {
 }
 
 impl Refusal {
+    /// The code of the answer, as it is called over this transport.
+    pub(super) fn code_over(&self, transport: Transport) -> &str {
+        match transport {
+            Transport::Grpc => NAMES[self.code.index()],
+            Transport::Http => self.status.as_str(),
+        }
+    }
+
+    /// Its words, unless they may repeat what is in the data or in a header: these are for the client alone.
+    pub(super) fn own_words(&self) -> Option<&str> {
+        let may_repeat = self.reason == Reason::Malformed || self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        (!may_repeat).then_some(self.message.as_str())
+    }
+
     /// The bytes are malformed. To send them again will not help.
     pub(super) fn malformed(error: impl Display) -> Self {
         Self::lasting(Reason::Malformed, Code::INVALID_ARGUMENT, StatusCode::BAD_REQUEST, error.to_string())

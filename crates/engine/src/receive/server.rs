@@ -3,6 +3,7 @@
 //! Both ports take both transports (HTTP/1.1 and HTTP/2 with prior knowledge), so a client with the wrong port still
 //! gets through.
 
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use weir_legible::Seldom;
+use weir_legible::{Seldom, line_with_causes};
 
 use super::Receiver;
 use super::crowd::{Crowd, Member};
@@ -61,6 +62,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const DISMISSAL: Duration = Duration::from_secs(1);
 /// Accepting rests this long when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How much of an error of a connection is logged.
+const ERROR_CHARS: usize = 200;
+
+/// Why a connection ended, in one word for the log; or what failed.
+type Ended = Result<&'static str, Box<dyn Error + Send + Sync>>;
 
 /// Limits on connections.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +137,7 @@ impl Server {
     }
 
     async fn take_connection(&self, (stream, peer): (TcpStream, SocketAddr), connections: &mut JoinSet<()>) {
-        let (stats, peer) = (&self.receiver.stats, peer.ip());
+        let stats = &self.receiver.stats;
         let Some(permit) = self.find_room().await else {
             stats.connections_refused.fetch_add(1, Ordering::Relaxed);
             return self.report_crowd();
@@ -139,7 +145,8 @@ impl Server {
         stats.connections.fetch_add(1, Ordering::Relaxed);
         let server = self.clone();
         connections.spawn(async move {
-            server.converse(stream, peer).await;
+            let ended = server.converse(stream, peer).await;
+            say_ended(peer, &ended);
             server.receiver.stats.connections.fetch_sub(1, Ordering::Relaxed);
             drop(permit);
         });
@@ -157,20 +164,25 @@ impl Server {
     }
 
     /// Serves one connection to its end.
-    async fn converse(&self, stream: TcpStream, peer: IpAddr) {
+    async fn converse(&self, stream: TcpStream, peer: SocketAddr) -> Ended {
         // Without it answers wait for acknowledgements; a socket that cannot be set is about to fail anyway.
         let _ = stream.set_nodelay(true);
         let member = Arc::new(self.crowd.enter());
         let stream = LargeReads::new(stream, self.receiver.budget.clone());
         let (era, tls) = self.receiver.gate.rules_now();
+        tracing::debug!(%peer, tls = tls.is_some(), "a client connected");
+        let peer = peer.ip();
         let Some(tls) = tls else { return self.converse_over(stream, peer, member, era).await };
         tokio::select! {
             shaken = tls.shake_hands(stream) => match shaken {
                 Some(stream) => self.converse_over(stream, peer, member, era).await,
-                None => drop(self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed)),
+                None => {
+                    self.receiver.stats.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+                    Ok("handshake")
+                }
             },
-            () = member.dismissed() => {}
-            () = self.receiver.gate.until_over(era) => {}
+            () = member.dismissed() => Ok("gave_way"),
+            () = self.receiver.gate.until_over(era) => Ok("new_rules"),
         }
     }
 
@@ -180,7 +192,7 @@ impl Server {
         peer: IpAddr,
         member: Arc<Member>,
         era: Era,
-    ) {
+    ) -> Ended {
         let streams = Streams::new(self.receiver.funds.clone());
         let service = {
             let (receiver, member, streams) = (Arc::clone(&self.receiver), Arc::clone(&member), Arc::clone(&streams));
@@ -201,13 +213,13 @@ impl Server {
         let kept = stream.kept();
         let builder = builder(self.limits.window);
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
-        tokio::select! {
+        let reason = tokio::select! {
             // Errors of a connection are its client's business; requests that matter were counted where they failed.
-            _ = connection.as_mut() => return,
-            () = member.dismissed() => return,
-            () = streams.overdrawn() => return,
-            () = self.until_told_to_go(&member, &streams, &kept, era) => {}
-        }
+            ended = connection.as_mut() => return ended.map(|()| "closed"),
+            () = member.dismissed() => return Ok("gave_way"),
+            () = streams.overdrawn() => return Ok("no_memory"),
+            reason = self.until_told_to_go(&member, &streams, &kept, era) => reason,
+        };
         connection.as_mut().graceful_shutdown();
         tokio::select! {
             _ = connection => {}
@@ -215,6 +227,7 @@ impl Server {
             () = streams.overdrawn() => {}
             () = self.farewell(&member, era) => {}
         }
+        Ok(reason)
     }
 
     /// Resolves when memory is scarce and a connection keeps much of it for heads that were read. The client can begin
@@ -248,8 +261,8 @@ impl Server {
     }
 
     /// Resolves when the process stops, the connection is old, it is of an era that is over, nobody uses it, its client
-    /// does not read, or others need the memory that it keeps.
-    async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept, era: Era) {
+    /// does not read, or others need the memory that it keeps. Returns which, in one word.
+    async fn until_told_to_go(&self, member: &Member, streams: &Streams, kept: &Kept, era: Era) -> &'static str {
         let age = self.limits.age.mul_f64(0.9 + 0.2 * fastrand::f64());
         let old = async {
             match &self.receiver.load {
@@ -259,17 +272,30 @@ impl Server {
         };
         let is_to_retire = async {
             tokio::select! {
-                () = old => {}
-                () = self.receiver.gate.until_over(era) => {}
+                () = old => "old",
+                () = self.receiver.gate.until_over(era) => "new_rules",
             }
         };
         let mut stop = self.stop.clone();
         tokio::select! {
-            () = stopped(&mut stop) => {}
-            () = is_to_retire => drop(self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed)),
-            () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => {}
-            () = wasteful(member, streams) => {}
-            () = self.hoards(kept) => {}
+            () = stopped(&mut stop) => "draining",
+            reason = is_to_retire => {
+                self.receiver.stats.connections_retired.fetch_add(1, Ordering::Relaxed);
+                reason
+            }
+            () = member.idle(FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT) => "idle",
+            () = wasteful(member, streams) => "unread",
+            () = self.hoards(kept) => "no_memory",
+        }
+    }
+}
+
+/// For whoever looks why a client is not served.
+fn say_ended(peer: SocketAddr, ended: &Ended) {
+    match ended {
+        Ok(reason) => tracing::debug!(%peer, reason, "the connection of a client ended"),
+        Err(error) => {
+            tracing::debug!(%peer, error = line_with_causes(&**error, ERROR_CHARS), "the connection of a client failed");
         }
     }
 }

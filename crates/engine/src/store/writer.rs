@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use weir_journal::{AppendError, Durability, NewEntry, Space};
+use weir_journal::{AppendError, Durability, NewEntry, Space, Turnover};
 use weir_legible::{Seldom, names};
 use weir_plan::PipelineId;
 
@@ -72,6 +72,8 @@ pub(crate) struct Writer {
     damage_reported: Option<Instant>,
     /// When the disk was last asked what it has room for, for figures.
     room_noted: Instant,
+    /// As the log was last told.
+    turnover: Turnover,
     looks: Looks,
 }
 
@@ -87,6 +89,7 @@ impl Writer {
             untidiness_reported: Seldom::default(),
             damage_reported: None,
             room_noted: Instant::now(),
+            turnover: Turnover::default(),
             looks: Looks::default(),
         };
         writer.note_room();
@@ -276,6 +279,21 @@ impl Writer {
         if self.room_noted.elapsed() >= LOOK_EVERY {
             self.room_noted = Instant::now();
             self.note_room();
+        }
+        self.say_turnover();
+    }
+
+    /// Logs which files came and went since the last time.
+    fn say_turnover(&mut self) {
+        let now = self.journal.turnover();
+        let before = std::mem::replace(&mut self.turnover, now);
+        if now != before {
+            tracing::debug!(
+                made = now.made - before.made,
+                removed = now.removed - before.removed,
+                segments = self.parts.journal.stats().segments,
+                "segments of the journal were made or removed"
+            );
         }
     }
 

@@ -89,6 +89,7 @@ impl Campaign {
             }
         }
         if self.leads.send_replace(None).is_some_and(|until| Instant::now() < until) {
+            tracing::debug!(lease = self.name.as_str(), "giving the Lease back");
             // If this fails, the others wait until it ends.
             drop(timeout(self.timings.retry_period, self.give_back()).await);
         }
@@ -106,7 +107,11 @@ impl Campaign {
         let old = lease.and_then(|lease| lease.spec).unwrap_or_default();
         let create = PostParams::default();
         let written = match election.step(Instant::now(), found.as_ref()) {
-            Step::Wait => return Ok(()),
+            Step::Wait => {
+                let holder = found.as_ref().map(|found| found.holder.as_str());
+                tracing::debug!(lease = self.name.as_str(), holder, "waiting for the Lease");
+                return Ok(());
+            }
             Step::Acquire { version: None, transitions } => {
                 let lease = self.lease(LeaseSpec::default(), None, Some(transitions));
                 self.api.create(&create, &lease).await?

@@ -81,6 +81,7 @@ struct Trouble {
 
 impl Trouble {
     fn tell(&mut self, watched: &str, failure: &Failure) {
+        tracing::debug!(watched, error = failure.words(), "a watch ended; it begins anew");
         if failure.is_usual || self.is_told {
             return;
         }
@@ -131,6 +132,9 @@ pub(super) async fn follow<T>(
         |seen| match seen {
             Ok(change) => {
                 progress.hear(if matches!(change, Change::All(_)) { &progress.lists } else { &progress.events });
+                if let Change::All(objects) = &change {
+                    tracing::debug!(watched = what.kind, objects = objects.len(), "all objects were listed");
+                }
                 trouble.ends(what.kind);
                 take(change);
             }

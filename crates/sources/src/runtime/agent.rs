@@ -338,6 +338,7 @@ impl Watcher {
         };
         let url = &self.url;
         let error = made.as_ref().err().map(ToString::to_string);
+        tracing::debug!(kubelet = url, error = error.as_deref(), "the kubelet was asked");
         self.board.note_kubelet(url, error.clone());
         if error.is_none() && self.told.take().is_some() {
             tracing::info!(kubelet = url, "the kubelet answers again");

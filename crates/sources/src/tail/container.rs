@@ -107,12 +107,19 @@ impl Container {
         let Some(content) = content.filter(|content| content.id() == link.id) else {
             return Ok(false);
         };
+        let (file, bytes) = (link.name, link.size);
+        tracing::debug!(container = %self.name, %file, bytes, "a log file is opened");
         output.open.insert(number, content);
         Ok(true)
     }
 
     /// A file was read to its end. It is needed again only if that was in vain.
     pub(super) fn finished(&self, output: &mut Output, number: u64) {
+        tracing::debug!(
+            container = %self.name,
+            file = output.chain.link(number).map(|link| tracing::field::display(link.name)),
+            "a log file was read to its end"
+        );
         if let Some(content) = output.open.get_mut(&number) {
             content.end_inflating();
         }

@@ -33,6 +33,8 @@ mod crowds;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod debug_lines;
+#[cfg(test)]
 mod delivery;
 #[cfg(test)]
 mod destinations;

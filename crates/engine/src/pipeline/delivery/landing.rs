@@ -9,6 +9,7 @@ use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
 
 use super::super::BackendState;
+use super::super::answers::Ending;
 use super::super::concurrency::Feedback;
 use super::super::flight::{End, Landed};
 use super::super::isolation::Suspicion;
@@ -17,6 +18,7 @@ use super::super::parked::Batch;
 use super::flights::Flight;
 use super::{Delivery, Stats};
 use crate::books::{DropReason, Fate, PARTIAL_SUCCESS};
+use crate::clock::millis;
 use crate::export::{About, BackendRefusal, Outcome, RetryKind};
 use crate::obligation::Obligation;
 
@@ -65,6 +67,9 @@ impl Delivery {
         damaged.iter().rev().for_each(|at| drop(bodies.remove(*at)));
         finish(&lost, &Fate::Dropped(DropReason::JournalDamaged));
         batch.measure();
+        if let End::Outcome(outcome) = &end {
+            self.say_ended(outcome, &batch, sent);
+        }
         match end {
             End::Outcome(outcome) if !is_present => self.answered_by_another(&outcome, batch),
             End::Outcome(outcome) => {
@@ -78,6 +83,21 @@ impl Delivery {
             End::NothingOwed => {}
             End::Unread(cause) => self.unread(batch, &cause),
         }
+    }
+
+    /// For whoever looks why data does not flow: each request to a backend has this line.
+    fn say_ended(&self, outcome: &Outcome, batch: &Batch, sent: Instant) {
+        tracing::debug!(
+            pipeline = %self.account().id,
+            items = batch.items(),
+            bytes = batch.bytes,
+            attempts = batch.attempts.saturating_add(1),
+            outcome = Ending::of(outcome).as_str(),
+            code = outcome.code(),
+            cause = outcome.message(),
+            took_ms = millis(sent.elapsed()),
+            "a request to a backend ended"
+        );
     }
 
     /// Whether the pipeline is worth a line for this reason; if so, how often it was not since the last, but for what
@@ -317,6 +337,14 @@ impl Delivery {
                 now + self.pace.retry_delay(batch.attempts, hint)
             }
         };
+        tracing::debug!(
+            pipeline = %self.account().id,
+            items = batch.items(),
+            bytes = batch.bytes,
+            attempts = batch.attempts,
+            wait_ms = millis(due.duration_since(now)),
+            "a request waits for its next attempt"
+        );
         self.parked.park(batch, due);
     }
 

@@ -177,6 +177,12 @@ impl Delivery {
                 Split::NoMemory => return self.retry(batch, RetryKind::Ours, hint),
             }
         }
+        tracing::debug!(
+            pipeline = %self.account().id,
+            items = batch.items(),
+            bytes = batch.bytes,
+            "a request is sent again in two halves"
+        );
         let second = batch.pieces.split_off(batch.pieces.len().div_ceil(2));
         let not_before = asked.map(|hint| Instant::now() + self.pace.asked(hint));
         batch.attempts = 0;

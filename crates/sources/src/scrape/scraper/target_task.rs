@@ -223,6 +223,15 @@ impl TargetTask {
     /// The log says what is new, and of many targets only so much. A target that cannot be scraped lacks the data points
     /// of its last page.
     fn note(&self, scrape: LastScrape) {
+        tracing::debug!(
+            target_url = %self.target.url(),
+            samples = scrape.taken.map(|taken| taken.samples),
+            bytes = scrape.bytes,
+            reason = scrape.failure.as_ref().map(|failure| failure.result),
+            lost = scrape.lost.map(|lost| lost.data_points),
+            took_ms = u64::try_from(scrape.took.as_millis()).unwrap_or(u64::MAX),
+            "a scrape ended"
+        );
         let (failure, lost) = (scrape.failure.clone(), scrape.lost);
         let before = self.shared.board.note(&self.target, scrape);
         let (was_wrong, had_lost) = before.map_or((None, None), |before| (before.failure, before.lost));

@@ -49,6 +49,9 @@ impl Container {
         self.complete_heads(&mut output);
         let is_rotated = |number: &u64| output.chain.link(*number).is_some_and(|link| link.name.rotated.is_some());
         let rotations = live.iter().filter(|number| is_rotated(number)).count() as u64;
+        if rotations > 0 {
+            tracing::debug!(container = %self.name, rotations, "log files were rotated");
+        }
         output.forget_closed();
         let lost = if self.has_turn() { Losses::default() } else { output.give_up() };
         self.progress().saw(rotations, &lost);
