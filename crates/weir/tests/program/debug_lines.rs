@@ -15,6 +15,7 @@ use crate::process::{Weir, manifest};
 
 const CONNECTED: &str = "a client connected";
 const LEFT: &str = "the connection of a client ended";
+const BROKE: &str = "the connection of a client failed";
 const REFUSED: &str = "a request of a client is refused";
 const CALLED: &str = "an outgoing connection is made";
 const SENT: &str = "a request to a backend ended";
@@ -35,10 +36,10 @@ async fn busy_once() -> Backend {
     .await
 }
 
-/// All lines of a process that took a request on one connection, and was then asked for what it does not take.
-async fn lines_of(arguments: &[&str]) -> Weir {
+/// A process that took a request on one connection, and was then asked for what it does not take, on four in all.
+async fn asked(arguments: &[&str]) -> Weir {
     let backend = busy_once().await;
-    let mut weir = Weir::start(&manifest("shop", backend.address), arguments).await;
+    let weir = Weir::start(&manifest("shop", backend.address), arguments).await;
     let client = Grpc::connect(weir.grpc).await;
     assert_eq!(client.export(&payload::encoded(1, SPANS, 10)).await.code, OK);
     assert_eq!(client.export(PRIVATE.as_bytes()).await.code, INVALID_ARGUMENT);
@@ -48,8 +49,6 @@ async fn lines_of(arguments: &[&str]) -> Weir {
     assert_eq!(http::post(weir.http, JSON, Some(PRIVATE), b"{}").await.status, 415);
     assert_eq!(http::post_to(weir.http, "/v1/orders", JSON, b"{}").await.status, 404);
     eventually("it is delivered", async || backend.taken_ids().len() as u64 == SPANS).await;
-    weir.signal(Signal::TERM);
-    assert_eq!(weir.wait().await.code(), Some(0));
     weir
 }
 
@@ -59,13 +58,18 @@ fn is_debug(line: &Value) -> bool {
 
 #[tokio::test]
 async fn the_way_of_a_request_is_logged_where_that_is_wanted() {
-    let weir = lines_of(&["--log-level", "debug"]).await;
+    let weir = asked(&["--log-level", "debug"]).await;
+    let count = |message: &str| weir.all_logged(message).len();
+    eventually("all is logged", async || {
+        (count(CONNECTED), count(LEFT) + count(BROKE), count(REFUSED), count(SENT)) == (4, 4, 4, 2)
+    })
+    .await;
     let connected = weir.all_logged(CONNECTED);
     assert!(connected.iter().all(|line| is_debug(line) && line["tls"] == false), "{connected:?}");
-    let left = weir.all_logged(LEFT);
-    let gone = left.iter().find(|line| line["peer"] == connected[0]["peer"]).expect("the end of the first connection");
-    assert!(gone["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{gone}");
-    assert!(gone["reason"] == "closed" && is_debug(gone), "{gone}");
+    let last = &connected[3]["peer"];
+    assert!(last.as_str().unwrap().starts_with("127.0.0.1:"), "{last}");
+    let left = weir.all_logged(LEFT).into_iter().find(|line| line["peer"] == *last).expect("its client hung up");
+    assert!(left["reason"] == "closed" && is_debug(&left), "{left}");
 
     let refused = weir.all_logged(REFUSED);
     let said = |line: &Value| ["reason", "code", "signal"].map(|field| line[field].clone());
@@ -94,10 +98,12 @@ async fn the_way_of_a_request_is_logged_where_that_is_wanted() {
 
 #[tokio::test]
 async fn by_default_no_line_is_of_a_request_or_a_connection() {
-    let weir = lines_of(&[]).await;
+    let mut weir = asked(&[]).await;
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait().await.code(), Some(0));
     assert!(weir.logged("stopped").is_some(), "the log is complete: {:?}", weir.logs());
     assert!(!weir.logs().iter().any(is_debug), "{:?}", weir.logs());
-    for message in [CONNECTED, LEFT, REFUSED, CALLED, SENT, WAITS] {
+    for message in [CONNECTED, LEFT, BROKE, REFUSED, CALLED, SENT, WAITS] {
         assert!(weir.logged(message).is_none(), "{message}");
     }
 }
