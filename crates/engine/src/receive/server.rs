@@ -295,7 +295,11 @@ fn say_ended(peer: SocketAddr, ended: &Ended) {
     match ended {
         Ok(reason) => tracing::debug!(%peer, reason, "the connection of a client ended"),
         Err(error) => {
-            tracing::debug!(%peer, error = line_with_causes(&**error, ERROR_CHARS), "the connection of a client failed");
+            tracing::debug!(
+                %peer,
+                error = line_with_causes(&**error, ERROR_CHARS),
+                "the connection of a client failed"
+            );
         }
     }
 }
