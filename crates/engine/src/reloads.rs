@@ -35,6 +35,7 @@ impl Reloads {
     /// `error`: something could not be set up.
     pub(crate) fn starting(error: Option<String>) -> Self {
         let (successes, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+        let error = error.map(|error| line(&error, MAX_ERROR));
         Self { successes, failures, last_success: AtomicU64::new(now()), error: Mutex::new(error) }
     }
 
@@ -65,4 +66,21 @@ impl Reloads {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every snapshot has a copy of it.
+    #[test]
+    fn of_an_error_only_so_much_is_kept() {
+        let error = vec!["traces/shop: no such file"; 1000].join("; ");
+        let reloads = Reloads::starting(Some(error.clone()));
+        let at_start = reloads.figures().error.unwrap();
+        assert!(at_start.starts_with("traces/shop: no such file; traces/shop"), "{at_start}");
+        assert_eq!(at_start.chars().count(), MAX_ERROR);
+        reloads.failed(&error);
+        assert_eq!(reloads.figures().error, Some(at_start));
+    }
 }
