@@ -91,6 +91,8 @@ pub enum Backend {
     AsksForTime(String),
     /// It cannot be reached or does not answer, in these words.
     IsAway(String),
+    /// It is not asked, because requests fail here, in these words.
+    IsNotAsked(String),
     /// It refuses everything and does not ask for another attempt, in these words.
     Refuses(String),
 }
@@ -100,7 +102,7 @@ impl Backend {
     pub(crate) fn words(&self) -> &str {
         match self {
             Self::Takes => "",
-            Self::AsksForTime(words) | Self::IsAway(words) | Self::Refuses(words) => words,
+            Self::AsksForTime(words) | Self::IsAway(words) | Self::IsNotAsked(words) | Self::Refuses(words) => words,
         }
     }
 

@@ -381,6 +381,7 @@ impl Pipeline {
             amounts,
             kept: kept(now, &began, look),
             may_be_slow: state == State::NothingDelivered && self.may_be_slow(now, look),
+            fails_here: state.delivers_nothing() && matches!(look.backend, Backend::IsNotAsked(_)),
             words,
         }));
     }

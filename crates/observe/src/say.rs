@@ -111,9 +111,12 @@ fn waiting(kept: Kept, items: &str) -> String {
 }
 
 fn advice(trouble: &Trouble) -> &'static str {
-    let Trouble { state, amounts, kept, may_be_slow, .. } = trouble;
+    let Trouble { state, amounts, kept, may_be_slow, fails_here, .. } = trouble;
     match state {
         State::Healthy => "",
+        State::AllDropped | State::NothingDelivered if *fails_here => {
+            "Look at that cause, which is not the backend: the token server, the credentials, or the memory here. What is kept is delivered then"
+        }
         State::AllDropped if amounts.lost() == 0 => {
             "Correct the pipeline's credentials, address or data, or the backend: what is kept is delivered then"
         }

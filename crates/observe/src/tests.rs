@@ -31,6 +31,8 @@ enum Does {
     Refuses(u64, u64),
     /// So many wait for a backend that is away.
     Waits(u64),
+    /// So many wait for a backend that is not asked.
+    IsNotAsked(u64),
     /// So many wait for a backend that refuses everything.
     IsRefused(u64),
     /// So many wait for a backend that asks for time.
@@ -44,7 +46,9 @@ enum Does {
     Nothing,
 }
 
-use Does::{Delivers, Grows, IsAskedForTime, IsRefused, Loses, Nothing, Refuses, TakesLittle, TurnsAway, Waits};
+use Does::{
+    Delivers, Grows, IsAskedForTime, IsNotAsked, IsRefused, Loses, Nothing, Refuses, TakesLittle, TurnsAway, Waits,
+};
 
 /// A pipeline, and who looks at it.
 struct Case {
@@ -86,6 +90,7 @@ impl Case {
                 look.refused += refused;
             }
             Waits(items) => (arrives, look.backend) = (items, Backend::IsAway("connection refused".into())),
+            IsNotAsked(items) => (arrives, look.backend) = (items, Backend::IsNotAsked("not asked: no token".into())),
             IsAskedForTime(items) => (arrives, look.backend) = (items, Backend::AsksForTime("503".into())),
             IsRefused(items) => {
                 (arrives, look.backend) = (items, Backend::Refuses("401: no".into()));
@@ -165,6 +170,7 @@ fn a_trouble_is_told_in_time_and_so_is_its_end() {
         (Loses(20, 5), State::SomeDropped, 7),
         (Refuses(1000, 430), State::SomeDropped, 5),
         (Waits(1000), State::NothingDelivered, 5),
+        (IsNotAsked(1000), State::NothingDelivered, 5),
         (IsAskedForTime(1000), State::NothingDelivered, 5),
         (IsRefused(1000), State::AllDropped, 5),
         (Grows(1000, 900), State::BufferFilling, 5),
@@ -721,6 +727,24 @@ fn the_words_of_a_backend_stay_for_a_while() {
     assert_eq!(case.trouble().words, first.words);
     assert_eq!(case.again(Waits(1000), TOLD), State::NothingDelivered);
     assert_eq!(case.trouble().words, "connection refused", "another kind of trouble");
+}
+
+/// What fails here is not told as the backend's fault, not even for a while.
+#[test]
+fn a_backend_that_is_not_asked_any_more_is_not_away() {
+    let mut case = Case::new();
+    case.again(Delivers(1000), 10);
+    case.again(Waits(1000), TOLD);
+    let away = case.trouble();
+    assert_eq!((away.words.as_str(), away.fails_here), ("connection refused", false));
+    assert_eq!(case.after(IsNotAsked(1000)), State::NothingDelivered);
+    let (said, now) = (message(&case.trouble(), "spans"), case.trouble());
+    assert_eq!((now.words.as_str(), now.fails_here, now.since), ("not asked: no token", true, away.since));
+    let expected = "The backend: not asked: no token. Look at that cause, which is not the backend: the token server, the \
+                    credentials, or the memory here. What is kept is delivered then.";
+    assert!(said.ends_with(expected), "{said}");
+    assert_eq!(case.after(Waits(1000)), State::NothingDelivered);
+    assert_eq!((case.trouble().words, case.trouble().fails_here), (away.words, false));
 }
 
 fn any_step() -> impl Strategy<Value = (Does, usize)> {

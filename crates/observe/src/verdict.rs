@@ -99,7 +99,10 @@ pub struct Trouble {
     /// it may take a little, and nobody knows that before it has taken something again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_slow: bool,
-    /// What the backend said last, or why it cannot be reached.
+    /// Nothing is delivered, because requests fail here: the backend is not asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fails_here: bool,
+    /// What the backend said last, or why it cannot be reached or is not asked.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub words: String,
 }

@@ -151,8 +151,7 @@ fn backend(figures: &BackendFigures) -> Backend {
         BackendState::Ok => Backend::Takes,
         BackendState::Failing => Backend::AsksForTime(figures.words()),
         BackendState::Silent | BackendState::Unreachable => Backend::IsAway(figures.words()),
-        // Nobody has asked it.
-        BackendState::Unsent => Backend::IsAway(format!("not asked, as requests fail here: {}", figures.words())),
+        BackendState::Unsent => Backend::IsNotAsked(format!("not asked, as requests fail here: {}", figures.words())),
         BackendState::Refused => Backend::Refuses(figures.words()),
     }
 }
@@ -303,6 +302,8 @@ struct TroubleShown<'a> {
     kept: Kept,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     may_be_slow: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fails_here: bool,
     backend: &'a str,
 }
 
@@ -328,6 +329,7 @@ fn shows<'a>(id: &PipelineId, verdict: &'a Verdict, setup_error: Option<&'a str>
         amounts: trouble.amounts,
         kept: trouble.kept,
         may_be_slow: trouble.may_be_slow,
+        fails_here: trouble.fails_here,
         backend: &trouble.words,
     };
     let trouble = verdict.trouble.as_deref();

@@ -22,6 +22,11 @@ const OPERATOR_OUT_OF_MEMORY: &str = "raise its limit (operator.resources) if th
                                       nodes (docs/operations.md#what-a-cluster-costs has what it takes). Otherwise \
                                       this is a bug in weir: report it";
 
+/// What is told of a backend begins with its state. This one is not asked.
+const FAILS_HERE: &str = "unsent";
+const LOOK_HERE: &str =
+    "the backend is not asked, so look at that cause: the token server, the credentials, or the memory of the node";
+
 /// Pods and nodes that are named in one finding.
 const MOST_NAMED: usize = 3;
 
@@ -149,11 +154,8 @@ fn books(pipeline: &str, totals: &Totals, findings: &mut Vec<Finding>) {
         let others = sick.len() - 1;
         let others = if others == 0 { String::new() } else { format!(", and {others} more nodes see the like") };
         let what = format!("the backend of {pipeline} is not well, as node {node} sees it: {words}{others}");
-        tell(
-            findings,
-            what,
-            &format!("{pending} items wait for it and are not lost; mend the backend or the pipeline"),
-        );
+        let helps = if words.starts_with(FAILS_HERE) { LOOK_HERE } else { "mend the backend or the pipeline" };
+        tell(findings, what, &format!("{pending} items wait for it and are not lost; {helps}"));
     }
 }
 

@@ -111,6 +111,17 @@ fn each_thing_that_is_wrong_is_told() {
     }
 }
 
+#[test]
+fn what_helps_where_requests_fail_is_not_to_mend_the_backend() {
+    for (state, helps) in [("unreachable", "mend the backend or the pipeline"), ("unsent", "look at that cause")] {
+        let mut seen = well();
+        let backend = json!({"state": state, "tried": true, "code": "", "message": "no token"});
+        seen.pods[1].page.as_mut().unwrap()["pipelines"][0]["backend"] = backend;
+        let found = report(&seen);
+        assert!(found.contains(&format!("{state}: no token")) && found.contains(helps), "{found}");
+    }
+}
+
 /// The operator renews them long before their end, so those that are as they should be are no finding.
 #[test]
 fn certificates_of_the_webhooks_are_told_when_they_were_not_renewed() {

@@ -126,10 +126,10 @@ impl NodePage<'_> {
 }
 
 impl PipelineOfPage<'_> {
-    /// The words of a trouble are those of the backend: earlier operators read them there, and earlier doctors tell the
-    /// code alone.
+    /// The words of a trouble are mostly those of the backend: earlier operators read them there, and earlier doctors
+    /// tell the code alone.
     fn say_once(&mut self) {
-        if self.verdict.trouble.as_ref().is_some_and(|trouble| !trouble.words.is_empty()) {
+        if self.verdict.trouble.as_ref().is_some_and(|trouble| trouble.words.ends_with(self.backend.message)) {
             self.backend.message = "";
         }
     }
@@ -199,7 +199,7 @@ pub(crate) mod tests {
             full_in_seconds: Some(most),
         };
         let state = State::NothingDelivered;
-        let trouble = Trouble { state, since: most, amounts, kept, may_be_slow: true, words };
+        let trouble = Trouble { state, since: most, amounts, kept, may_be_slow: true, fails_here: true, words };
         Verdict { roles: Roles::default(), delivers: false, trouble: Some(Box::new(trouble)) }
     }
 
@@ -266,6 +266,27 @@ pub(crate) mod tests {
             let page: serde_json::Value = serde_json::from_slice(&page).unwrap();
             assert_eq!(page["pipelines"][0]["backend"]["message"], "");
         }
+    }
+
+    /// The words of a trouble stay for a while, so they may be others than those of now.
+    #[test]
+    fn what_a_trouble_does_not_say_is_told_beside_it() {
+        let dropped = BTreeMap::new();
+        let said = |message: &'static str| {
+            let mut of = PipelineOfPage {
+                pipeline: "traces/shop".to_owned(),
+                delivered: 0,
+                dropped: &dropped,
+                rejected: BTreeMap::new(),
+                pending: 3,
+                pending_bytes: 3,
+                backend: BackendOfPage { state: "unsent", tried: true, code: "", message },
+                verdict: verdict("not asked, as requests fail here: no token".to_owned()),
+            };
+            of.say_once();
+            of.backend.message
+        };
+        assert_eq!((said("no token"), said("no memory"), said("")), ("", "no memory", ""));
     }
 
     #[test]

@@ -201,6 +201,8 @@ impl Found {
             amounts: troubles().map(|trouble| trouble.amounts).fold(Amounts::default(), Amounts::and),
             kept: troubles().map(|trouble| trouble.kept).reduce(Kept::and).unwrap_or_default(),
             may_be_slow: troubles().filter(|of| of.state == worst.trouble.state).all(|of| of.may_be_slow),
+            // As its words.
+            fails_here: worst.trouble.fails_here,
             words: worst.words.as_ref().to_owned(),
         };
         let pods = concerned.iter().take(MOST_NAMED).map(|(pod, _)| (*pod).to_owned()).collect();

@@ -94,7 +94,8 @@ async fn a_token_server_that_fails_is_not_told_as_a_backend_that_does() {
             message.contains("The backend: not asked, as requests fail here: cannot get a token from"),
             "{message}"
         );
-        assert!(!message.contains("it answers"), "{message}");
+        assert!(message.contains("Look at that cause, which is not the backend"), "{message}");
+        assert!(!message.contains("it answers") && !message.contains("Mend the backend"), "{message}");
     }
     let scrape = Scrape::of(weir.metrics).await;
     assert_eq!(scrape.sum("weir_pipeline_backend_state", "state=\"unsent\""), 2.0);
