@@ -25,9 +25,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
+use weir_ottl::max_pattern_bytes;
 use weir_plan::{Pipeline, PipelineId, Signal};
 
-use crate::budget::{Budget, Permit, Purse};
+use crate::budget::{Budget, OVERHEAD_BYTES, Permit, Purse};
 use crate::clock::unix_nanos;
 use crate::rules::{Processed, Rules};
 
@@ -65,9 +66,7 @@ const WORK_OF_MEMORY: usize = 8;
 /// What a condition, and all rules that are tried, may have of text.
 const MOST_CONDITION: usize = 1000;
 const MOST_RULES: usize = 16 << 10;
-/// The most that a pattern takes once it is compiled (OTTL-4).
-const PATTERN_BYTES: usize = 1 << 20;
-/// What anything else that is compiled takes for each byte of its text.
+/// What is compiled takes so much for each byte of its text, beside its patterns.
 const COMPILED_BYTES: usize = 64;
 
 /// Where an item is caught.
@@ -208,7 +207,7 @@ impl Taps {
         let work = self.shelf.for_work.get().ok_or(TapError::NoMemory)?.clone();
         let rooms = [self.room(ROOM_BYTES, OF_MEMORY)?, work];
         let text = wish.condition.as_deref().unwrap_or_default();
-        let paid = self.pay_for([text].into_iter(), 0, MOST_CONDITION)?;
+        let paid = self.pay_for([(text, max_pattern_bytes(text))].into_iter(), MOST_CONDITION)?;
         // Nobody else opens one meanwhile. Requests are not kept waiting while a condition is compiled.
         let _alone = lock(&self.shelf.compiles);
         let is_full = |taps: &[Arc<Tap>]| taps.iter().filter(|tap| tap.is_open()).count() >= MOST_TAPS;
@@ -283,24 +282,20 @@ impl Taps {
         Ok(part_of(budget, most, of_memory))
     }
 
-    /// Pays for what these texts may become, and so many patterns beside those of OTTL.
-    fn pay_for<'a>(
-        &self,
-        texts: impl Iterator<Item = &'a str>,
-        patterns: usize,
-        most: usize,
-    ) -> Result<Permit, TapError> {
-        let (mut length, mut bytes) = (0, patterns * PATTERN_BYTES);
-        for text in texts {
-            // All functions that take patterns have one of these in their names.
-            let patterns = text.matches("atch").count() + text.matches("attern").count();
+    /// Pays for what these texts may become, each with what its patterns may take.
+    fn pay_for<'a>(&self, texts: impl Iterator<Item = (&'a str, usize)>, most: usize) -> Result<Permit, TapError> {
+        let (mut length, mut bytes) = (0, 0_usize);
+        for (text, patterns) in texts {
             length += text.len();
-            bytes += patterns * PATTERN_BYTES + text.len() * COMPILED_BYTES;
+            bytes = bytes.saturating_add(patterns).saturating_add(text.len() * COMPILED_BYTES);
         }
         if length > most {
             return Err(TapError::Wrong(format!("{length} bytes of text are too much: at most {most} are taken here")));
         }
         let room = self.shelf.for_rules.get().ok_or(TapError::NoMemory)?;
+        if bytes > room.capacity().saturating_sub(OVERHEAD_BYTES) {
+            return Err(TapError::Wrong(too_large(bytes, room.capacity())));
+        }
         let paid = room.try_take(bytes).or_else(|| {
             // Those that have ended make room before their time.
             self.shelf.taps.write().unwrap_or_else(PoisonError::into_inner).retain(|tap| tap.is_open());
@@ -355,6 +350,15 @@ impl Taps {
 /// A part of a budget: at most so many bytes, and one part in so many of it.
 fn part_of(budget: &Budget, most: usize, of_memory: usize) -> Budget {
     budget.within(most.min(budget.capacity() / of_memory))
+}
+
+/// What is said of rules for which there is never room.
+fn too_large(bytes: usize, capacity: usize) -> String {
+    let [bytes, capacity] = [bytes.div_ceil(1 << 20), capacity >> 20];
+    format!(
+        "patterns like these may take {bytes} MiB once they are compiled, and there are {capacity} MiB for them, a part \
+         of the memory: try fewer rules at once, or give more memory"
+    )
 }
 
 fn lock<T>(what: &std::sync::Mutex<T>) -> MutexGuard<'_, T> {
@@ -441,6 +445,19 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert!(taps.open(&many).is_ok(), "what ended makes room");
+    }
+
+    /// Nobody has to try again what never has room, and what is called like a pattern is none.
+    #[tokio::test]
+    async fn conditions_that_never_have_room_are_wrong() {
+        let (taps, budget) = (Taps::default(), Budget::new(64 << 20));
+        taps.pay_from(&budget.held_by(Holder::Onlookers));
+        let many = wish(&vec![r#"IsMatch(span.name, "a")"#; 9].join(" or "));
+        let refused = taps.open(&many);
+        assert!(matches!(&refused, Err(TapError::Wrong(why)) if why.contains("there are 8 MiB")), "{refused:?}");
+        assert_eq!(budget.used(), 0);
+        let none = wish(&vec![r#"span.attributes["batch.id"] == "pattern""#; 20].join(" or "));
+        assert!(taps.open(&none).is_ok());
     }
 
     /// As of requests that are about to be enriched.

@@ -25,7 +25,7 @@ use weir_plan::{FluentBit, Section};
 use crate::text::Wrong;
 use fields::{Fields, Misfit};
 use grep::Grep;
-pub use keys::unknown;
+pub use keys::{max_pattern_bytes, unknown};
 use modify::Modify;
 use nest::Nest;
 use parser::Parser;

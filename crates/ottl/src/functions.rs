@@ -270,6 +270,14 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|function| function.name)
 }
 
+/// The names of functions that compile a pattern, and whether they replace what it matches.
+pub(crate) fn with_patterns() -> impl Iterator<Item = (&'static str, bool)> {
+    let is_pattern = |parameter: &Parameter| matches!(parameter.kind, Kind::Pattern(_) | Kind::Grok);
+    let replaces = |name: &str| replace::FUNCTIONS.iter().any(|function| function.name == name);
+    let with_patterns = all().filter(move |function| function.parameters.iter().any(is_pattern));
+    with_patterns.map(move |function| (function.name, replaces(function.name)))
+}
+
 /// A function as documentation shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {

@@ -48,5 +48,6 @@ pub use error::{Error, Origin};
 pub use filter::{Filter, Filtered};
 pub use functions::{Signature, signatures};
 pub use group::{Limits, Options, Tally};
+pub use pattern::max_pattern_bytes;
 pub use transform::{Transform, Transformed};
 pub use weir_otlp::Signal;

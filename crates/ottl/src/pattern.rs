@@ -4,8 +4,9 @@
 
 use std::borrow::Cow;
 
-use weir_re2::{Regex, quote};
+use weir_re2::{MAX_MEASURE_BYTES, Regex, quote};
 
+use crate::functions;
 use crate::program::Syntax;
 
 /// Who wrote a pattern.
@@ -61,6 +62,17 @@ pub(crate) fn compile(source: &str, syntax: Syntax, origin: Origin) -> Result<Re
     if origin == Origin::Telemetry && most < origin.max_compiled() { compile(most) } else { Ok(regex) }
 }
 
+/// What the patterns in a condition or statement take at most once they are compiled (OTTL-4). The text need not be
+/// valid: whatever looks like a call of a function that takes a pattern counts.
+pub fn max_pattern_bytes(text: &str) -> usize {
+    let calls = |name: &str| text.split(name).skip(1).filter(|rest| rest.trim_start().starts_with('(')).count();
+    let bytes = |(name, replaces): (&str, bool)| {
+        let beside = if replaces { MAX_MEASURE_BYTES } else { 0 };
+        calls(name).saturating_mul(Origin::Statement.max_compiled() + beside)
+    };
+    functions::with_patterns().map(bytes).fold(0, usize::saturating_add)
+}
+
 /// A glob matches the whole text: `*` and `**` any characters, `?` one, `[a-z]` and `[!a-z]` one of a class,
 /// `{a,b}` one of several globs.
 fn from_glob(source: &str) -> String {
@@ -107,6 +119,23 @@ fn from_glob(source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_functions_that_compile_patterns_are_paid_for_and_nothing_else() {
+        const ONE: usize = 1 << 20;
+        for (text, expected) in [
+            (r#"attributes["batch.id"] == "match" and attributes["IsMatch"] != nil"#, 0),
+            (r#"ismatch(span.name, "a") or Match(span.name) or Concat(["pattern"], "(") == "x""#, 0),
+            (r#"IsMatch(span.name, "a") and not IsMatch (span.name, "b")"#, 2 * ONE),
+            (r#"set(span.name, ExtractPatterns(span.name, "a")["b"])"#, ONE),
+            (r#"merge_maps(span.attributes, ExtractGrokPatterns(span.name, "a"), "insert")"#, ONE),
+            (r#"keep_matching_keys(span.attributes, "a")"#, ONE),
+            (r#"replace_all_patterns(span.attributes, "value", "a", "b")"#, ONE + MAX_MEASURE_BYTES),
+            (r#"replace_match(span.name, "a*", "b")"#, ONE + MAX_MEASURE_BYTES),
+        ] {
+            assert_eq!(max_pattern_bytes(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn globs_match_whole_texts() {

@@ -69,6 +69,10 @@ impl std::error::Error for Error {}
 /// each direction. Texts fill it. It is several times what real patterns need.
 const MAX_STATES_BYTES: usize = 256 << 10;
 
+/// What looking for all matches may keep of a pattern that takes 1 MiB, beside it: an automaton that takes as much,
+/// and 1.4 times that for its states.
+pub const MAX_MEASURE_BYTES: usize = 5 << 19;
+
 /// How deep the translation of a group nests: itself, alternatives, sequences and a repetition.
 const ENGINE_LEVELS_PER_GROUP: usize = 4;
 

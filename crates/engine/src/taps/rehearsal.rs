@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use weir_fluent_bit::filters;
+use weir_ottl::max_pattern_bytes;
 use weir_plan::{Pipeline, Temporality};
 
 use super::caught::Caught;
@@ -110,10 +112,10 @@ impl Taps {
         let processing = &pipeline.processing;
         let transforms = processing.transforms.iter().flat_map(|rule| rule.conditions.iter().chain(&rule.statements));
         let texts = transforms.chain(processing.filters.iter().flat_map(|rule| &rule.conditions));
-        let lines = || processing.sections.iter().flat_map(|section| &section.lines);
-        let texts = texts.map(String::as_str).chain(lines().map(|line| line.value.reveal()));
-        // Each line of a filter of Fluent Bit may have one.
-        let _paid = self.pay_for(texts, lines().count(), MOST_RULES)?;
+        let lines = processing.sections.iter().flat_map(|section| &section.lines);
+        let texts = texts.map(|text| (text.as_str(), max_pattern_bytes(text)));
+        let lines = lines.map(|line| (line.value.reveal(), filters::max_pattern_bytes(line)));
+        let _paid = self.pay_for(texts.chain(lines), MOST_RULES)?;
         let budget = self.room(WORK_BYTES, WORK_OF_MEMORY)?;
         let converts = processing.temporality == Temporality::Delta;
         let bytes = if converts { series_bytes(items).min(budget.capacity() / SERIES_OF_WORK) } else { 0 };

@@ -3,7 +3,7 @@
 use weir_plan::{Section, SectionLine};
 
 use super::accessor::{self, Accessor};
-use super::pattern::Pattern;
+use super::pattern::{MOST_COMPILED, Pattern};
 use crate::text::{Wrong, boolean};
 
 /// A section, and what is wrong with it.
@@ -101,6 +101,17 @@ impl<'s> Keys<'s> {
             _ => Err(self.wrong),
         }
     }
+}
+
+/// What the patterns in a line take at most once they are compiled, whatever plugin it is of.
+pub fn max_pattern_bytes(line: &SectionLine) -> usize {
+    let patterns = match line.key.as_str() {
+        "regex" | "exclude" | "remove_regex" => 1,
+        // Some have one for names and one for values.
+        "condition" => 2,
+        _ => 0,
+    };
+    patterns * MOST_COMPILED
 }
 
 /// A key that a plugin does not have.

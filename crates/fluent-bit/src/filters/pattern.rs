@@ -18,7 +18,7 @@ use regex::{Regex, RegexBuilder};
 const LONGEST: usize = 16 << 10;
 
 /// What a pattern may take when it is compiled.
-const MOST_COMPILED: usize = 1 << 20;
+pub(super) const MOST_COMPILED: usize = 1 << 20;
 
 /// What a pattern may keep of states that it has been in, for each thread that matches.
 const MOST_STATES: usize = 256 << 10;

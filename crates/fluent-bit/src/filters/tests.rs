@@ -294,3 +294,16 @@ fn a_line_of_very_many_pairs_is_not_taken_apart() {
         assert_eq!((tallies[0].errors, parsed.list.len()), (errors, if errors > 0 { 1 } else { 7 }));
     }
 }
+
+/// Keys are in lower case once a section is read.
+#[test]
+fn lines_with_patterns_are_paid_for_and_no_others() {
+    for (text, patterns) in [
+        ("Name grep\nRegex log err\nExclude log an", 2_usize),
+        ("Name modify\nRemove_regex ^.e\nCondition key_value_matches a b\nAdd match pattern", 3),
+        ("Name record_modifier\nRecord match pattern\nRemove_key regex", 0),
+    ] {
+        let bytes: usize = section(text).lines.iter().map(max_pattern_bytes).sum();
+        assert_eq!(bytes, patterns << 20, "{text}");
+    }
+}
