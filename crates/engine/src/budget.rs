@@ -383,10 +383,15 @@ pub(crate) fn charge(mut buffer: Vec<u8>, mut permit: Permit) -> Bytes {
 
 /// Gives back room that a reader took and did not need. Otherwise it would be paid for as long as the bytes live.
 pub(crate) fn fit(buffer: &mut Vec<u8>, permit: &mut Permit) {
+    fit_and(buffer, 0, permit);
+}
+
+/// The same of a permit that pays for so much beside the buffer.
+fn fit_and(buffer: &mut Vec<u8>, beside: usize, permit: &mut Permit) {
     if buffer.capacity() - buffer.len() > buffer.len() / 8 {
         buffer.shrink_to_fit();
     }
-    permit.shrink_to(buffer.capacity());
+    permit.shrink_to(buffer.capacity().saturating_add(beside));
 }
 
 /// As [`charge`], without the bytes before `start`; these are paid for, too.

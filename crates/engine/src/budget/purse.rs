@@ -60,8 +60,10 @@ impl<'a> Purse<'a> {
 
     /// The same, and pays for so much beside it, for as long as it is there.
     pub(crate) fn copy_and(&self, part: &Part<'_>, beside: usize) -> Result<Bytes, Shortage> {
-        let permit = self.take(part.length() + beside)?;
-        Ok(super::charge(part.make().into(), permit))
+        let mut permit = self.take(part.length() + beside)?;
+        let mut copy: Vec<u8> = part.make().into();
+        super::fit_and(&mut copy, beside, &mut permit);
+        Ok(super::charge_from(copy, 0, permit))
     }
 
     fn shortage(&self, wanted: usize) -> Shortage {

@@ -326,6 +326,7 @@ mod tests {
     use weir_testkit::{SimFs, payload};
 
     use super::*;
+    use crate::budget::OVERHEAD_BYTES;
     use crate::store::Io;
 
     const MEMORY: usize = 64 << 20;
@@ -394,6 +395,21 @@ mod tests {
         assert!(disk.find("GET /orders/27").await.items.is_empty());
         assert!(disk.journal.complete(disk.journal.queue("traces/a"), &first));
         assert_eq!(waits(&disk.find("GET /orders/7").await), [waiting("traces/b", 1001)]);
+        drop(found);
+        assert_eq!(disk.budget.used(), 0);
+    }
+
+    /// What is found is paid for as long as it is there: a request once, and each item that is made of it.
+    #[tokio::test]
+    async fn an_item_pays_for_all_that_is_owed_it() {
+        let mut disk = Disk::new(MEMORY);
+        disk.put(&["traces/a", "traces/b", "traces/c"], (1, 1, 10));
+        let found = disk.find("GET /orders/").await;
+        assert_eq!(found.items.len(), 3);
+        let beside: usize = found.items.iter().map(|item| recent::cost_of(item.pipeline.as_ref(), 0)).sum();
+        let whole = found.items[0].request.len() + beside;
+        let used = disk.budget.used();
+        assert!((whole..=whole + OVERHEAD_BYTES + whole / 8).contains(&used), "{used} for {whole}");
         drop(found);
         assert_eq!(disk.budget.used(), 0);
     }
