@@ -21,15 +21,17 @@ mod proxy;
 mod resolve;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use bytes::Bytes;
+use tokio::time::Instant;
 use weir_plan::{Body, Compression, Endpoint, Output, Pipeline, PipelineId, Protocol, Signal};
 
 use crate::budget::{Budget, Permit};
@@ -79,9 +81,10 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         CodeFigures::default()
     }
 
-    /// Whether a request may have left that is not answered. Others wait for a token, or for memory.
-    fn is_asked(&self) -> bool {
-        true
+    /// Since when the oldest request that may have left is not answered; `None` if there is none, as others wait for a
+    /// token, or for memory. Where that is not known, since they were handed over.
+    fn asked_since(&self, handed_over: Instant) -> Option<Instant> {
+        Some(handed_over)
     }
 
     /// Whether a request has ended, with an answer or without. Before that, nothing is known of the backend.
@@ -216,8 +219,7 @@ pub(crate) struct Exporter {
     answers: Arc<AtomicBool>,
     /// How it answered all of them.
     codes: Arc<Codes>,
-    /// Requests that may have left and are not answered.
-    asked: AtomicUsize,
+    asked: Unanswered,
     /// Whether a request has ended. A successor may lead elsewhere or have other credentials, so it begins anew.
     was_tried: AtomicBool,
 }
@@ -244,7 +246,7 @@ impl Exporter {
         let (protocol, compression, encode) = (output.protocol, output.compression, limits.encode.clone());
         let body = output.body.clone();
         let (answers, codes) = (limits.answers(&output.endpoint), Arc::clone(&limits.codes));
-        let (target, asked, was_tried) = (Target(uri), AtomicUsize::default(), AtomicBool::default());
+        let (target, asked, was_tried) = (Target(uri), Unanswered::default(), AtomicBool::default());
         // Nothing can fail any more: from now on they are used.
         let credentials = limits.take_up_credentials(output);
         Ok(Self {
@@ -277,7 +279,7 @@ impl Exporter {
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, async {
             match self.request(body).await {
                 Ok(request) => {
-                    let _asked = Asked::begin(&self.asked);
+                    let _asked = self.asked.begin();
                     self.exchange(request).await
                 }
                 Err(message) => Outcome::unsent(message),
@@ -418,8 +420,8 @@ impl Backend for Exporter {
         self.codes.figures()
     }
 
-    fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) > 0
+    fn asked_since(&self, _: Instant) -> Option<Instant> {
+        self.asked.oldest()
     }
 
     fn was_tried(&self) -> bool {
@@ -427,19 +429,36 @@ impl Backend for Exporter {
     }
 }
 
-/// A request that may have left, as long as somebody waits for its answer.
-struct Asked<'a>(&'a AtomicUsize);
+/// When requests left, of those that may have and are not answered. The oldest has the lowest number.
+#[derive(Debug, Default)]
+struct Unanswered(Mutex<BTreeMap<u64, Instant>>);
 
-impl<'a> Asked<'a> {
-    fn begin(all: &'a AtomicUsize) -> Self {
-        all.fetch_add(1, Ordering::Relaxed);
-        Self(all)
+impl Unanswered {
+    fn begin(&self) -> Asked<'_> {
+        let mut all = self.lock();
+        let number = all.last_key_value().map_or(0, |(last, _)| last + 1);
+        all.insert(number, Instant::now());
+        Asked { all: self, number }
     }
+
+    fn oldest(&self) -> Option<Instant> {
+        self.lock().first_key_value().map(|(_, left)| *left)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that may have left, as long as somebody waits for its answer.
+struct Asked<'a> {
+    all: &'a Unanswered,
+    number: u64,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.all.lock().remove(&self.number);
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) struct Delivery {
     /// The requests that left for the present backend, and what it took of them.
     traffic: Traffic,
     rates: PassRates,
-    /// When the backend last answered anything, or had nothing to answer.
+    /// When the backend last answered anything, had nothing to answer, or was first asked after that.
     heard: Instant,
     /// The log has said that the backend does not take data, so it will also say when it does again.
     complained: bool,
@@ -271,9 +271,10 @@ impl Delivery {
         if self.silent_at().is_none_or(|at| at > now) {
             return;
         }
-        if !self.parts.crew.backend.is_asked() {
-            // Its requests wait here for something, such as a token.
-            self.heard = now;
+        // Others wait here for something, such as a token, and nobody has asked the backend anything meanwhile.
+        let asked = self.parts.crew.backend.asked_since(self.heard).unwrap_or(now);
+        self.heard = self.heard.max(asked);
+        if self.heard + SILENT_AFTER > now {
             return;
         }
         let cause = format!("no answer for {} s", SILENT_AFTER.as_secs());

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
@@ -39,6 +40,26 @@ impl Backend for Silent {
     }
 }
 
+/// Never answers, and is asked a while after requests were handed over.
+#[derive(Debug, Default)]
+struct AskedLate(OnceLock<Instant>);
+
+const TOKEN_TAKES: Duration = Duration::from_secs(9);
+
+impl Backend for AskedLate {
+    fn send(&self, _: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        Box::pin(async {
+            tokio::time::sleep(TOKEN_TAKES).await;
+            self.0.get_or_init(Instant::now);
+            std::future::pending().await
+        })
+    }
+
+    fn asked_since(&self, _: Instant) -> Option<Instant> {
+        self.0.get().copied()
+    }
+}
+
 /// An account with a backlog of small entries, each of one item.
 fn with_backlog() -> Arc<Account> {
     with_entries(ENTRIES, Bytes::from_static(b"a small one"))
@@ -61,11 +82,8 @@ fn with_entries(entries: u64, payload: Bytes) -> Arc<Account> {
     account
 }
 
-/// However small they are: memory is set aside for so many.
-#[tokio::test(start_paused = true)]
-async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
-    let (account, budget) = (with_backlog(), Budget::new(1 << 20));
-    let limits = Limits {
+fn limits() -> Limits {
+    Limits {
         batch_bytes: 1 << 20,
         in_flight_bytes: 1 << 20,
         read_back_bytes: 8 << 20,
@@ -73,7 +91,14 @@ async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
         halves: 0,
         samples: 0,
         requests: 64,
-    };
+    }
+}
+
+/// However small they are: memory is set aside for so many.
+#[tokio::test(start_paused = true)]
+async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
+    let (account, budget) = (with_backlog(), Budget::new(1 << 20));
+    let limits = limits();
     let read_back = Budget::new(limits.read_back_bytes);
     let oversized = budget.within(1 << 20);
     let common = Common { limits, budget, read_back, oversized, store: None, clock: Clock::simulated(1000) };
@@ -90,6 +115,30 @@ async fn no_more_pieces_are_on_their_way_than_are_paid_for() {
     assert_eq!(account.backlog().untaken_entries, ENTRIES, "whoever comes next has it all");
     let books = account.books.figures();
     assert!(books.balanced() && books.pending == ENTRIES, "{books:?}");
+}
+
+/// What it takes to get a token, or memory, is not its time.
+#[tokio::test(start_paused = true)]
+async fn a_backend_is_silent_some_time_after_it_was_asked() {
+    let (account, budget) = (with_backlog(), Budget::new(1 << 20));
+    let limits = limits();
+    let read_back = Budget::new(limits.read_back_bytes);
+    let oversized = budget.within(1 << 20);
+    let common = Common { limits, budget, read_back, oversized, store: None, clock: Clock::simulated(1000) };
+    let backend = Arc::new(AskedLate::default());
+    let (pipeline, delivery) =
+        Pipeline::new("shop".into(), Arc::clone(&account), Arc::clone(&backend) as Arc<dyn Backend>, common);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(delivery);
+    while account.backlog().untaken_entries == ENTRIES {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let is_silent = || pipeline.stats.backend.state() == BackendState::Silent;
+    tokio::time::sleep(TOKEN_TAKES + SILENT_AFTER - Duration::from_secs(1)).await;
+    assert!(backend.asked_since(Instant::now()).is_some() && !is_silent());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(is_silent());
+    tasks.shutdown().await;
 }
 
 /// Refuses whatever begins like this, and says that it is too large.
@@ -238,15 +287,7 @@ async fn what_is_larger_than_the_part_of_a_pipeline_is_paid_for_as_requests_are(
 
 /// A pipeline's state, before its task runs.
 fn idle(account: Arc<Account>) -> Delivery {
-    let limits = Limits {
-        batch_bytes: 1 << 20,
-        in_flight_bytes: 1 << 20,
-        read_back_bytes: 8 << 20,
-        pieces: PIECES,
-        halves: 0,
-        samples: 0,
-        requests: 64,
-    };
+    let limits = limits();
     let crew = Crew {
         backend: Arc::new(Silent),
         given_up: CancellationToken::new(),
