@@ -16,9 +16,10 @@ use regex_automata::util::syntax;
 
 use crate::{MAX_STATES_BYTES, Regex};
 
-/// How many times as much as there is of a text may be looked at: so much by searches that are not measured, and as
-/// much again by those that are.
+/// How many times as much as there is of a text may be looked at by searches that are not measured, and then by those
+/// that are: each of them may look ahead as far as its pattern counts, which takes linear time.
 const MAX_LOOKS: usize = 64;
+const MAX_MEASURED_LOOKS: usize = 256;
 
 /// What may be looked at for the sake of any text, in bytes: a short text may take the square of its length.
 const MIN_LOOKS_BYTES: usize = 16 << 10;
@@ -45,7 +46,7 @@ pub struct Matches<'r, 't> {
 impl<'r, 't> Matches<'r, 't> {
     pub(crate) fn new(regex: &'r Regex, text: &'t str) -> Self {
         let found = Some(regex.engine.captures_iter(text));
-        Self { regex, text, found, from: 0, left: max_looks(text), measure: None }
+        Self { regex, text, found, from: 0, left: max_looks(text, MAX_LOOKS), measure: None }
     }
 
     /// Counts what the last search looked at.
@@ -57,7 +58,7 @@ impl<'r, 't> Matches<'r, 't> {
                     self.left = left;
                     return Ok(());
                 }
-                self.left = max_looks(self.text);
+                self.left = max_looks(self.text, MAX_MEASURED_LOOKS);
                 self.measure.insert(self.regex.reach.measure(self.regex.engine.as_str()).ok_or(TooSlow)?)
             }
         };
@@ -81,8 +82,8 @@ impl<'t> Iterator for Matches<'_, 't> {
     }
 }
 
-fn max_looks(text: &str) -> usize {
-    text.len().saturating_mul(MAX_LOOKS).max(MIN_LOOKS_BYTES)
+fn max_looks(text: &str, times: usize) -> usize {
+    text.len().saturating_mul(times).max(MIN_LOOKS_BYTES)
 }
 
 /// What is needed to measure the searches of a pattern. Few patterns ever need it, so it is made when one does.
