@@ -38,10 +38,18 @@ const AT_ONCE: usize = 64;
 const BYTES_AT_ONCE: u32 = 32 << 20;
 static ROOM: Semaphore = Semaphore::const_new(BYTES_AT_ONCE as usize);
 
+/// So much is read of any page: nodes of earlier versions do not shorten theirs, and so much was read of them.
+const LEAST_BYTES: usize = 2 << 20;
+
+/// What is read of a page where so many pipelines can run.
+fn most_bytes(pipelines: usize) -> usize {
+    most_page_bytes(pipelines).max(LEAST_BYTES)
+}
+
 /// Asks all nodes in rounds, while this process leads.
 pub(super) async fn every_node(world: Arc<World>, mut leadership: Leadership, options: Arc<Options>) {
     let mut next = Instant::now();
-    let most_bytes = most_page_bytes(limits::most_pipelines(&options));
+    let most_bytes = most_bytes(limits::most_pipelines(&options));
     loop {
         tokio::select! {
             () = sleep_until(next) => {}
@@ -203,6 +211,12 @@ mod tests {
         assert_eq!(room.available_permits(), 3, "given back");
         let page = served_within(&room, "HTTP/1.1 200 OK\r\n\r\n{}");
         assert!(timeout(Duration::from_millis(200), page).await.is_err(), "it does not say how long it is");
+    }
+
+    #[test]
+    fn pages_of_nodes_with_little_memory_are_read_as_before() {
+        assert_eq!([1, 768].map(most_bytes), [2 << 20; 2]);
+        assert_eq!(most_bytes(4096), most_page_bytes(4096));
     }
 
     /// A node is not silent when it has most to tell.
