@@ -334,7 +334,7 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// What the log was told of the objects that there are, so that it is told once; and of many objects only so much in a
 /// minute. Whoever makes objects cannot keep others from being named: what is gone is forgotten, and what was not named
-/// is when its turn comes.
+/// is when it is looked at again.
 #[derive(Default)]
 struct Said {
     /// By hashes of what there is to say. No more is remembered than is known of objects anyway.
@@ -413,7 +413,7 @@ impl Said {
             tracing::warn!(
                 reason,
                 left_out = messages,
-                advice = "correct the objects that are named; others are named in the minutes that follow",
+                advice = "correct the objects that are named; others are named when they change or are listed again",
                 "more was to be said of objects than the log takes in a minute"
             );
         }
