@@ -356,8 +356,8 @@ fn part_of(budget: &Budget, most: usize, of_memory: usize) -> Budget {
 fn too_large(bytes: usize, capacity: usize) -> String {
     let [bytes, capacity] = [bytes.div_ceil(1 << 20), capacity >> 20];
     format!(
-        "patterns like these may take {bytes} MiB once they are compiled, and there are {capacity} MiB for them, a part \
-         of the memory: try fewer rules at once, or give more memory"
+        "patterns like these may take {bytes} MiB once they are compiled, and there are {capacity} MiB for them, \
+         a part of the memory: try fewer rules at once, or give more memory"
     )
 }
 

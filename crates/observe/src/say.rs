@@ -115,7 +115,8 @@ fn advice(trouble: &Trouble) -> &'static str {
     match state {
         State::Healthy => "",
         State::AllDropped | State::NothingDelivered if *fails_here => {
-            "Look at that cause, which is not the backend: the token server, the credentials, or the memory here. What is kept is delivered then"
+            "Look at that cause, which is not the backend: the token server, the credentials, or \
+             the memory here. What is kept is delivered then"
         }
         State::AllDropped if amounts.lost() == 0 => {
             "Correct the pipeline's credentials, address or data, or the backend: what is kept is delivered then"

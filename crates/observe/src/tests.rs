@@ -740,8 +740,8 @@ fn a_backend_that_is_not_asked_any_more_is_not_away() {
     assert_eq!(case.after(IsNotAsked(1000)), State::NothingDelivered);
     let (said, now) = (message(&case.trouble(), "spans"), case.trouble());
     assert_eq!((now.words.as_str(), now.fails_here, now.since), ("not asked: no token", true, away.since));
-    let expected = "The backend: not asked: no token. Look at that cause, which is not the backend: the token server, the \
-                    credentials, or the memory here. What is kept is delivered then.";
+    let expected = "The backend: not asked: no token. Look at that cause, which is not the backend: the token server, \
+                    the credentials, or the memory here. What is kept is delivered then.";
     assert!(said.ends_with(expected), "{said}");
     assert_eq!(case.after(Waits(1000)), State::NothingDelivered);
     assert_eq!((case.trouble().words, case.trouble().fails_here), (away.words, false));
