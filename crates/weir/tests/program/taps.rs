@@ -760,7 +760,7 @@ async fn a_condition_that_takes_more_memory_than_there_is_opens_no_tap() {
     let port = admin(&weir);
     let many = vec!["IsMatch(span.name, \"\\\\pL{9}\")"; 30].join(" or ");
     let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "traces/shop", "where": many})).await;
-    assert!(status == 503 && answer["error"].as_str().unwrap().contains("not enough memory"), "{status} {answer}");
+    assert!(status == 400 && answer["error"].as_str().unwrap().contains("may take 31 MiB"), "{status} {answer}");
     let long = format!("span.name == \"{}\"", "x".repeat(1000));
     let (status, answer) = post(port, "/api/taps", &json!({"pipeline": "traces/shop", "where": long})).await;
     assert!(status == 400 && answer["error"].as_str().unwrap().contains("at most 1000"), "{status} {answer}");
