@@ -223,7 +223,7 @@ function diskOf({ journal, pipelines }) {
             role: "img",
             "aria-label": `Room on the disk: the journal takes ${bytes(used)}, ${bytes(free)} are left`,
           },
-          held({ holder: "journal", used_bytes: used, bytes: used + free }, used + free),
+          barOf({ holder: "journal", used_bytes: used, bytes: used + free, holders: [] }, used + free),
         )
       : null,
   ];
