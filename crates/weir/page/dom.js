@@ -42,8 +42,12 @@ function adopt(there, child) {
   if (there.nodeType !== Node.ELEMENT_NODE) { there.replaceWith(child); return; }
   const kept = ({ name }) => OF_THE_READER.has(name) || child.hasAttribute(name);
   for (const attribute of [...there.attributes].filter((one) => !kept(one))) there.removeAttribute(attribute.name);
-  for (const { name, value } of child.attributes)
-    if (there.getAttribute(name) !== value && !OF_THE_READER.has(name)) there.setAttribute(name, value);
+  for (const { name, value } of child.attributes) {
+    if (there.getAttribute(name) === value || OF_THE_READER.has(name)) continue;
+    // As an attribute, the policy of the page refuses a style.
+    if (name === "style") there.style.cssText = child.style.cssText;
+    else there.setAttribute(name, value);
+  }
   settle(there, ...child.childNodes);
 }
 
