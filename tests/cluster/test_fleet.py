@@ -25,7 +25,7 @@ _EVERYWHERE_S = 3
 _FIRST_OK_MS = 100
 _IDLE_SHARE = 0.005
 _OPERATOR_MB = 60
-# What was measured, and half of that: the goal of 25 MB is for the static program of an image, and this may be another.
+# More than the goal of 25 MB, which is for the static program of an image: this may be another.
 _NODE_MB = 32
 _OPERATOR = "127.0.9.1"
 _SINK = "127.0.9.2"
