@@ -235,8 +235,8 @@ def test_losses_that_are_over_have_no_colour(page: Page, idle: Scene) -> None:
     assert page.driver.execute_async_script(PAST) == ["warn", None]
 
 
-# What the page says of reasons for which 3 items were lost: one as fast as that now, one not any more, one of which nothing
-# is known as yet, and one of another pipeline.
+# What the page says of reasons for which 3 items were lost: one as fast as that now, one not any more, one of which
+# nothing is known as yet, and one of another pipeline.
 REASONS = """
     const done = arguments[0];
     import("/state.js").then(({ lostReasons, state }) => {
@@ -344,7 +344,8 @@ def test_memory_says_what_the_disk_has_room_for(page: Page, lab: Lab, binary: Pa
     scene.weir.stop()
 
 
-# What the page makes of a disk on which a journal of 800 B has so much room left: the colour, and whether there is a bar.
+# What the page makes of a disk on which a journal of 800 B has so much room left: the colour, and whether there is a
+# bar.
 ROOM = """
     const done = arguments[0];
     Promise.all([import("/state.js"), import("/figures.js")]).then(([{ state }, { memory }]) => {

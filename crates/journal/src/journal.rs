@@ -77,8 +77,8 @@ impl Journal {
     /// entry once. It ends after about `max_bytes` of files, or when the viewer has seen enough. Reading takes
     /// [`Journal::LOOK_OVERHEAD`] of memory beside the payload of an entry.
     ///
-    /// Nothing changes by it, not even what is known of damage. What is appended, completed or removed meanwhile is seen
-    /// or not.
+    /// Nothing changes by it, not even what is known of damage. What is appended, completed or removed meanwhile is
+    /// seen or not.
     pub fn look(&self, queues: &[QueueId], from: Bookmark, max_bytes: u64, viewer: &mut dyn Viewer) -> Looked {
         look::look(self, queues, from, max_bytes, viewer)
     }

@@ -71,7 +71,8 @@ pub enum Stop {
 /// What a search has found, and how much it has looked at.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Items, the oldest first: each once for every pipeline that is owed it. They passed when they were written to the disk.
+    /// Items, the oldest first: each once for every pipeline that is owed it. They passed when they were written to the
+    /// disk.
     pub items: Vec<Arc<Caught>>,
     /// Their bytes.
     found_bytes: usize,
@@ -148,8 +149,8 @@ impl Search {
         &self.wanted.pipelines
     }
 
-    /// Looks until everything was looked at, or a limit is reached. If the disk hangs, there is no other search until it
-    /// answers.
+    /// Looks until everything was looked at, or a limit is reached. If the disk hangs, there is no other search until
+    /// it answers.
     pub async fn run(self) -> Findings {
         let Self { wanted, journal, reads, from, most_bytes, mut turn } = self;
         let (began, mut rest) = (Instant::now(), Duration::ZERO);

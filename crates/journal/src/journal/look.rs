@@ -25,8 +25,8 @@ pub trait Viewer {
     fn see(&mut self, entry: &Entry, owed: &[QueueId], payload: Vec<u8>);
 }
 
-/// A place among all entries, from which a look goes on. The default is before all of them. As text it is the numbers of
-/// a segment and of an entry in it: `3.17`.
+/// A place among all entries, from which a look goes on. The default is before all of them. As text it is the numbers
+/// of a segment and of an entry in it: `3.17`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bookmark {
     segment: u64,

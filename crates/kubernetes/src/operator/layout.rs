@@ -87,8 +87,8 @@ const GATEWAY: Roles = Roles { gateway: true, ..NONE };
 pub(crate) struct Layout {
     /// With what they do. One without a role only delivers what it has, and goes then.
     pub(crate) workloads: BTreeMap<Workload, Roles>,
-    /// Replicas that are not needed any more, which stay as they are until they owe nothing: what they were made from may
-    /// be known no more, and without a volume what they owe goes with their pods.
+    /// Replicas that are not needed any more, which stay as they are until they owe nothing: what they were made from
+    /// may be known no more, and without a volume what they owe goes with their pods.
     pub(crate) left: BTreeSet<Workload>,
     /// Whom the Services lead to. It is the one before until the new one is there. Where no pipeline takes what clients
     /// push, it is whoever would serve them, there or not.
@@ -203,8 +203,8 @@ impl Picture {
         let is_done = |answer: Option<&Answer>| {
             answer.is_some_and(|answer| {
                 let is_of_now = answer.revision.as_deref() == Some(revision);
-                // Replicas keep their role. They take nothing if no pipeline takes what clients push. Otherwise they have
-                // no clients when no Service leads to them and connections are old.
+                // Replicas keep their role. They take nothing if no pipeline takes what clients push. Otherwise they
+                // have no clients when no Service leads to them and connections are old.
                 let takes_nothing = workload.is_replicated() && !(needs.otlp && answer.has_clients);
                 is_of_now && !answer.owes && (answer.has_no_role() || takes_nothing)
             })

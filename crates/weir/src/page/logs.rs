@@ -1,4 +1,5 @@
-//! `/logs`: how container logs are read. `?first=100` asks for the containers that are furthest behind, and sums of all.
+//! `/logs`: how container logs are read. `?first=100` asks for the containers that are furthest behind, and sums of
+//! all.
 
 use std::io::Write as _;
 

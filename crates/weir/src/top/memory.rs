@@ -1,5 +1,5 @@
-//! `weir top --memory`: whether a request would be taken now, who holds which part, and what each pipeline holds. As JSON
-//! the journal is there, too, which is in the heading of each view otherwise.
+//! `weir top --memory`: whether a request would be taken now, who holds which part, and what each pipeline holds. As
+//! JSON the journal is there, too, which is in the heading of each view otherwise.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};

@@ -18,8 +18,8 @@ use crate::admin::{Admin, moment, number};
 use crate::tables::{legible, time};
 use crate::tap::{self, Line};
 
-/// Looks for an item in samples of what was lost, in recent items, in what waits on the disk, and in what passes from now
-/// on.
+/// Looks for an item in samples of what was lost, in recent items, in what waits on the disk, and in what passes from
+/// now on.
 pub(super) fn find(args: &WhyArgs, admin: &Admin, text: &str) -> anyhow::Result<ExitCode> {
     if text.is_empty() {
         bail!("--item needs a trace id, a span id or some text: the empty text is in everything");
@@ -82,8 +82,8 @@ fn asked_for<'a>(now: &'a Value, pipeline: &str) -> Vec<&'a Value> {
     all.filter(|of| tap::is_asked_for(of, pipeline)).collect()
 }
 
-/// Looks among the few items that are kept of what has passed, or was on the disk; says how many have the text, and which of
-/// them are on the disk.
+/// Looks among the few items that are kept of what has passed, or was on the disk; says how many have the text, and
+/// which of them are on the disk.
 fn find_among_recent(admin: &Admin, pipelines: &[&Value], text: &str) -> anyhow::Result<(u64, BTreeSet<String>)> {
     let (mut found, mut on_disk) = (Found::default(), BTreeSet::new());
     for name in pipelines.iter().filter_map(|of| of["pipeline"].as_str()) {

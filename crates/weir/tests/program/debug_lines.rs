@@ -1,5 +1,5 @@
-//! What `--log-level debug` says of data on its way: who is connected, what is refused, and how each request to a backend
-//! ended. By default none of it is in the log, and nothing of what clients send ever is.
+//! What `--log-level debug` says of data on its way: who is connected, what is refused, and how each request to a
+//! backend ended. By default none of it is in the log, and nothing of what clients send ever is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

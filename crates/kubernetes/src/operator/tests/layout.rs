@@ -164,7 +164,8 @@ fn a_gateway_on_nodes_that_is_not_needed_any_more_delivers_what_it_has_and_goes(
     assert!(decision.delete.contains(&key));
 }
 
-/// They take nothing, so clients that are connected keep nobody. Other pods would have other directories without storage.
+/// They take nothing, so clients that are connected keep nobody. Other pods would have other directories without
+/// storage.
 #[test]
 fn replicas_that_are_not_needed_any_more_are_left_alone_until_they_owe_nothing() {
     for (storage, workload) in [(true, Workload::Stateful), (false, Workload::Stateless)] {
