@@ -246,6 +246,7 @@ const loss = (sample) =>
 // How the backend of a pipeline stands, unless all is well.
 function standing(pipeline) {
   const of = state.now.pipelines.find((one) => one.pipeline === pipeline)?.backend?.state;
+  if (of === "unsent") return ", to which requests fail here";
   return of && of !== "ok" ? `, which is ${of}` : "";
 }
 

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir why                                   where everything went, pipeline by pipeline
   weir why traces/shop                       one of them
-  weir why --item 4bf92f3577b34da6a3ce929d0e0e4736        the way of the spans of a trace that passes from now on
+  weir why --item 4bf92f3577b34da6a3ce929d0e0e4736        the way of the spans of a trace that passes from now on, or waits
   weir why logs/all --item 'order 4711' -d 2m
   weir why traces/shop --hour                its last hour: what came, went, was lost and waited, and when that was worst
   weir why traces/shop --in-use              what it takes, its rules, its backend and its settings
