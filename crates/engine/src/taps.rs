@@ -452,11 +452,11 @@ mod tests {
     async fn conditions_that_never_have_room_are_wrong() {
         let (taps, budget) = (Taps::default(), Budget::new(64 << 20));
         taps.pay_from(&budget.held_by(Holder::Onlookers));
-        let many = wish(&vec![r#"IsMatch(span.name, "a")"#; 9].join(" or "));
+        let many = wish(&[r#"IsMatch(span.name, "a")"#; 9].join(" or "));
         let refused = taps.open(&many);
         assert!(matches!(&refused, Err(TapError::Wrong(why)) if why.contains("there are 8 MiB")), "{refused:?}");
         assert_eq!(budget.used(), 0);
-        let none = wish(&vec![r#"span.attributes["batch.id"] == "pattern""#; 20].join(" or "));
+        let none = wish(&[r#"span.attributes["batch.id"] == "pattern""#; 20].join(" or "));
         assert!(taps.open(&none).is_ok());
     }
 
