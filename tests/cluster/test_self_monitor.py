@@ -236,8 +236,10 @@ def _all_become(cluster: Cluster, expected: dict[str, str], deadline_s: float) -
             if _reason(cluster, pipeline) == reason:
                 print(f"{pipeline}: {reason} after {time.monotonic() - began:.0f} s")
                 del left[pipeline]
-        found = {pipeline: _condition(cluster, pipeline) for pipeline in left}
-        assert time.monotonic() - began < deadline_s, f"not within {deadline_s} s: {left}, but {found}"
+        if time.monotonic() - began >= deadline_s:
+            found = {pipeline: _condition(cluster, pipeline) for pipeline in left}
+            pods = {it["metadata"]["name"]: it["status"]["phase"] for it in cluster.get("pods")["items"]}
+            raise AssertionError(f"not within {deadline_s} s: {left}, but {found}, while the pods that send data are {pods}")
         time.sleep(0.5)
     _whole_becomes(cluster, expected)
 

@@ -398,6 +398,25 @@ async fn a_wrong_endpoint_is_an_error_and_not_an_endless_wait() {
     assert!(error.contains("endpoint") && error.contains(&closed), "{error}");
 }
 
+/// Of two workers, one is served, and nobody is there any more for the other: a server that is replaced, for example.
+#[tokio::test]
+async fn a_worker_that_finds_nobody_does_not_end_those_who_are_served() {
+    let sink = sink("").await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = listener.local_addr().unwrap();
+    let backend = sink.grpc;
+    tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        drop(listener);
+        let mut server = tokio::net::TcpStream::connect(backend).await.unwrap();
+        drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+    });
+    let report = load_to(endpoint, "-c 2 --batch 1 --rate 100 --duration 2500ms --timeout 1s").await;
+    assert!(report.connect_failures > 0);
+    assert_books_agree(&report, &sink.stop(true).await);
+    assert!(report.acked_items > 0);
+}
+
 mod log_files {
     use std::sync::Arc;
 

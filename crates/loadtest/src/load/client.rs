@@ -1,5 +1,6 @@
 //! A connection to an OTLP endpoint and what its answers mean.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -12,10 +13,14 @@ use hyper_util::rt::TokioIo;
 use prost::Message;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::codec::Compression;
 use crate::grpc::{self, Code, ExportResponse};
 use crate::signal::Signal;
+
+/// Nothing at all may come back from an address that is just given to another pod. Linux would wait for two minutes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where requests go and how.
 #[derive(Debug, Clone)]
@@ -75,8 +80,10 @@ impl Target {
 
     /// Opens a connection.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let stream = TcpStream::connect(&self.authority)
+        let connects = timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.authority));
+        let stream = connects
             .await
+            .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
             .with_context(|| format!("cannot connect to {}", self.authority))?;
         stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
         if self.http {

@@ -27,6 +27,11 @@ impl Progress {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).intervals()
     }
 
+    /// Whether the server has answered anybody.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.acked.load(Ordering::Relaxed) > 0 || self.refused.load(Ordering::Relaxed) > 0
+    }
+
     fn note_acked(&self, items: u64) {
         self.acked.fetch_add(items, Ordering::Relaxed);
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).record(unix_nanos(), items);

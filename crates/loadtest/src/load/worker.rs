@@ -128,8 +128,8 @@ impl Worker<'_> {
     /// Makes sure there is a connection; false when the run ended before there was one.
     ///
     /// # Errors
-    /// Nobody answered for the time that one request may take, and never did before: the address is wrong. A server that
-    /// was there once may come back.
+    /// Nobody answered for the time that one request may take, and never did before, whichever worker asked: the address
+    /// is wrong. A server that was there once may come back.
     async fn connect(&mut self) -> anyhow::Result<bool> {
         let patience = Instant::now() + self.plan.timeout;
         while !self.is_connected().await {
@@ -138,7 +138,7 @@ impl Worker<'_> {
             }
             match self.plan.target.connect().await {
                 Ok(connection) => self.connection = Some(connection),
-                Err(error) if self.tally.requests == 0 && Instant::now() >= patience => {
+                Err(error) if self.was_never_there() && Instant::now() >= patience => {
                     return Err(error.context("gave up, because nobody ever answered (is the endpoint right?)"));
                 }
                 Err(error) => {
@@ -149,6 +149,10 @@ impl Worker<'_> {
             }
         }
         Ok(true)
+    }
+
+    fn was_never_there(&self) -> bool {
+        self.tally.requests == 0 && !self.plan.progress.is_answered()
     }
 
     async fn is_connected(&mut self) -> bool {
