@@ -40,6 +40,7 @@ pub mod lines;
 pub mod load;
 mod marked;
 pub mod output;
+pub mod ports;
 mod report;
 mod runtime;
 mod scan;

@@ -2,7 +2,6 @@
 //! away with it.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use weir_kubernetes::Client;
+use weir_loadtest::ports::free_ports;
 
 /// How long it may take until it answers, on a machine that has much else to do.
 const START: Duration = Duration::from_secs(120);
@@ -22,8 +22,8 @@ pub(crate) struct ControlPlane {
     #[expect(clippy::allow_attributes, reason = "this module is in several programs")]
     #[allow(dead_code, reason = "not every program starts others")]
     pub(crate) kubeconfig: PathBuf,
-    _processes: [Child; 2],
-    _directory: TempDir,
+    processes: [Child; 2],
+    directory: TempDir,
 }
 
 /// Where `etcd` and `kube-apiserver` are, if they are on this machine: in the directory that `WEIR_CLUSTER_BIN` names,
@@ -39,7 +39,7 @@ impl ControlPlane {
     pub(crate) async fn start(programs: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-        let [etcd_port, peer_port, port] = free_ports();
+        let [etcd_port, peer_port, port] = *free_ports(3).unwrap() else { unreachable!("three were asked for") };
         let etcd_url = format!("http://127.0.0.1:{etcd_port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let etcd = spawn(
@@ -88,7 +88,7 @@ impl ControlPlane {
         let kubeconfig = directory.path().join("kubeconfig");
         fs::write(&kubeconfig, self::kubeconfig(&format!("https://127.0.0.1:{port}"), &path("tls.crt"))).unwrap();
         let client = weir_kubernetes::client(Some(&kubeconfig)).await.unwrap();
-        let mut started = Self { client, kubeconfig, _processes: [etcd, server], _directory: directory };
+        let mut started = Self { client, kubeconfig, processes: [etcd, server], directory };
         started.until_ready().await;
         started
     }
@@ -96,11 +96,11 @@ impl ControlPlane {
     async fn until_ready(&mut self) {
         let deadline = Instant::now() + START;
         while !self.is_ready().await {
-            let ended = self._processes.iter_mut().any(|process| process.try_wait().unwrap().is_some());
-            if ended || Instant::now() > deadline {
-                let log = |name: &str| fs::read_to_string(self._directory.path().join(name)).unwrap_or_default();
-                panic!("no API server: {} {}", log("etcd.log"), log("kube-apiserver.log"));
-            }
+            // Of etcd, and of the server.
+            let ended: Vec<_> = self.processes.iter_mut().map(|process| process.try_wait().unwrap()).collect();
+            let log = |name: &str| last_lines(&self.directory.path().join(name));
+            let is_over = ended.iter().any(Option::is_some) || Instant::now() > deadline;
+            assert!(!is_over, "no API server: {ended:?}{}{}", log("etcd.log"), log("kube-apiserver.log"));
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -124,10 +124,11 @@ fn kubeconfig(server: &str, ca: &str) -> String {
     .to_string()
 }
 
-/// Ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners: [_; N] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+/// What a program said last: why it ended.
+fn last_lines(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    format!("\n{}: {}", log.display(), lines[lines.len().saturating_sub(3)..].join(" | "))
 }
 
 fn spawn(programs: &Path, name: &str, log: &str, arguments: &[String]) -> Child {

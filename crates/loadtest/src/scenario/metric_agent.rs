@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::backend::{self, Backend, SinkPorts};
-use super::children::{Launch, Process, free_ports};
+use super::children::{Launch, Process};
 use super::config::Scraped;
 use super::course::Window;
 use super::director::Director;
@@ -23,6 +23,7 @@ use super::{Settings, SystemKind, progress};
 use crate::cpu;
 use crate::files;
 use crate::load::scrape_targets::PagesReport;
+use crate::ports::free_ports;
 use crate::sink::SinkReport;
 
 /// Time between two readings of memory, and readings for each look at what arrived and at the agent's metrics.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::backend::{self, Backend, SinkPorts};
-use super::children::{Launch, Process, free_ports};
+use super::children::{Launch, Process};
 use super::config::{Annotation, Pipelines, Ports, batch_size};
 use super::course::Window;
 use super::director::{Director, Kills};
@@ -24,6 +24,7 @@ use crate::cpu::{self, CoreTime};
 use crate::files;
 use crate::ids::IdSet;
 use crate::load::LoadReport;
+use crate::ports::free_ports;
 use crate::signal::Signal;
 use crate::sink::SinkReport;
 

@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(3);
 /// A page of 5,000 series that takes a few MiB when it is read, and then one with another series before them.
 async fn server() -> Server {
     let lines: String = (0..5_000).map(|number| format!("a{{n=\"{number}\"}} 1\n")).collect();
-    Server::start(move |hit| page(&if hit == 0 { lines.clone() } else { format!("b 1\n{lines}") })).await
+    Server::turning(page(&lines), page(&format!("b 1\n{lines}"))).await
 }
 
 impl Agent {
@@ -38,13 +38,20 @@ async fn agent(server: &Server) -> Agent {
     agent
 }
 
+/// With the page that needs memory.
+async fn is_scraped_again(server: &Server) {
+    server.turn();
+    let hits = server.hits();
+    eventually("it is scraped again", async || server.hits() > hits).await;
+}
+
 /// SCRAPE-2: a scrape waits that finds no memory. The target leaves meanwhile, and what is known of it is not lost.
 #[tokio::test]
 async fn a_target_that_leaves_does_not_wait_for_memory() {
     let server = server().await;
     let mut agent = agent(&server).await;
     let held = agent.leave(3 * MIB).await;
-    eventually("it is scraped again", async || server.hits() == 2).await;
+    is_scraped_again(&server).await;
     agent.scraper.reload(&plan_of(&agent.backend, &[], INTERVAL), &Scrapables::default());
     agent.arrives("static a{n} gone").await;
     agent.arrives("static up{} gone").await;
@@ -72,7 +79,7 @@ async fn a_scrape_that_waits_for_memory_ends_at_once() {
     let server = server().await;
     let agent = agent(&server).await;
     let _held = agent.leave(3 * MIB).await;
-    eventually("it is scraped again", async || server.hits() == 2).await;
+    is_scraped_again(&server).await;
     tokio::time::timeout(INTERVAL / 3, agent.scraper.stop()).await.unwrap();
 }
 
@@ -81,9 +88,10 @@ async fn a_scrape_that_waits_for_memory_ends_at_once() {
 async fn a_page_that_is_as_it_was_needs_little_memory() {
     let lines: String = (0..5_000).map(|number| format!("a{{n=\"{number}\"}} 1\n")).collect();
     let other = lines.replace("} 1\n", "} 2\n");
-    let server = Server::start(move |hit| page(if hit == 0 { &lines } else { &other })).await;
+    let server = Server::turning(page(&lines), page(&other)).await;
     let agent = agent(&server).await;
     let _held = agent.leave(3 * MIB).await;
+    server.turn();
     agent.arrives("static a{n} 2").await;
     assert!(agent.failure(&server.url).is_none());
 }

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -32,6 +32,7 @@ pub(crate) enum Then {
 pub(crate) struct Server {
     pub(crate) url: String,
     hits: Arc<AtomicUsize>,
+    has_turned: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -44,19 +45,34 @@ impl Drop for Server {
 impl Server {
     /// `script` says what request number n (from 0) is answered.
     pub(crate) async fn start(script: impl Fn(usize) -> Answer + Send + 'static) -> Self {
+        Self::of(move |hit, _| script(hit)).await
+    }
+
+    /// Gives one answer until it is told to turn, and then the other. On a busy machine a scrape may be too late for its
+    /// answer, so that nobody knows which request is the last one that needs the first.
+    pub(crate) async fn turning(before: Answer, after: Answer) -> Self {
+        Self::of(move |_, has_turned| if has_turned { after.clone() } else { before.clone() }).await
+    }
+
+    async fn of(script: impl Fn(usize, bool) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
         let hits = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&hits);
+        let has_turned = Arc::new(AtomicBool::new(false));
+        let (counted, turns) = (Arc::clone(&hits), Arc::clone(&has_turned));
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let answer = script(counted.fetch_add(1, Ordering::SeqCst));
+                let answer = script(counted.fetch_add(1, Ordering::SeqCst), turns.load(Ordering::SeqCst));
                 // Whoever is not served goes away.
                 tokio::spawn(async move { drop(serve(stream, answer).await) });
             }
         });
-        Self { url, hits, task }
+        Self { url, hits, has_turned, task }
+    }
+
+    pub(crate) fn turn(&self) {
+        self.has_turned.store(true, Ordering::SeqCst);
     }
 
     /// Requests so far.
@@ -109,10 +125,11 @@ pub(crate) fn status(status: &str, fields: &str) -> Answer {
 /// at no time there is more memory in use than `most`.
 pub(crate) async fn fails_alone(interval: Duration, bad: Answer, reason: &str, most: usize) {
     let good = Target::start("good 1\n").await;
-    let server = Server::start(move |hit| if hit == 0 { page("a 1\n") } else { bad.clone() }).await;
+    let server = Server::turning(page("a 1\n"), bad).await;
     let agent = Agent::of(&[&good.url, &server.url], interval).await;
     agent.arrives("static a{} 1").await;
     agent.arrives("static up{} 1").await;
+    server.turn();
     let mut peak = 0;
     eventually(reason, async || {
         peak = peak.max(agent.memory());

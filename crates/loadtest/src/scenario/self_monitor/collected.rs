@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::super::Settings;
-use super::super::children::{Launch, Process, free_ports};
+use super::super::children::{Launch, Process};
 use super::super::config::Scraped;
 use super::super::gateway::remove_leftovers;
 use super::super::metric_agent::start_targets;
 use super::super::pages::ScrapeLoad;
+use crate::ports::free_ports;
 
 /// In words.
 pub(crate) const COLLECTED: &str = "4 containers write 25 lines/s each; 4 targets of 100 samples are scraped every 5 s";
