@@ -6,6 +6,7 @@
 mod attributes;
 mod configurations;
 mod json;
+mod last_one;
 mod logs;
 mod losses;
 mod now;

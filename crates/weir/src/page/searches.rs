@@ -1,12 +1,10 @@
 //! `/api/searches`: an item among all that waits on the disk. POST begins a search, GET shows what it has found.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::task::AbortHandle;
 use weir_engine::Text;
 use weir_engine::admin::{AUDIT, Asked, Page, Readers, Shown};
 use weir_engine::taps::{Findings, MOST_SEARCHED, Search, Sought, Stop};
@@ -14,13 +12,12 @@ use weir_journal::Bookmark;
 use weir_plan::PipelineId;
 
 use super::json::{Refusal, show};
+use super::last_one::{LastOne, One};
 use super::taps::{Items, is_meant, nobody};
 use crate::page::Configurations;
 
 /// The path, with what stands before the number of a search.
 const PATH: &str = "/api/searches/";
-/// What was found is kept for so long.
-const KEPT: Duration = Duration::from_secs(60);
 /// A search may be told to read less, but not less than this.
 const LEAST_BYTES: u64 = 1 << 20;
 /// What the number of a search takes in an answer.
@@ -31,26 +28,7 @@ const NUMBER_BYTES: usize = 64;
 pub(super) struct Searches {
     configurations: Configurations,
     readers: Arc<Readers>,
-    begun: Arc<Mutex<Begun>>,
-}
-
-/// One search at a time is under way or kept.
-#[derive(Debug, Default)]
-struct Begun {
-    /// As many as there have been.
-    last_number: u64,
-    last: Option<OneSearch>,
-}
-
-/// A search that somebody has begun.
-#[derive(Debug)]
-struct OneSearch {
-    number: u64,
-    wish: Wish,
-    /// `None`: it is under way.
-    found: Option<Findings>,
-    /// Searches, and forgets what was found.
-    task: AbortHandle,
+    last: LastOne<Wish, Findings>,
 }
 
 /// What a client looks for.
@@ -88,7 +66,7 @@ impl Wish {
 
 impl Searches {
     pub(super) fn new(configurations: &Configurations) -> Self {
-        Self { configurations: configurations.clone(), readers: Arc::default(), begun: Arc::default() }
+        Self { configurations: configurations.clone(), readers: Arc::default(), last: LastOne::default() }
     }
 
     fn answer(&self, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
@@ -110,10 +88,11 @@ impl Searches {
         let wish: Wish = serde_json::from_slice(asked.body)
             .map_err(|error| Refusal::wrong(format!("cannot read what is to be looked for: {error}")))?;
         let search = self.search(&wish, asked)?;
-        let mut begun = self.begun();
-        begun.last_number += 1;
-        let number = begun.last_number;
-        let (pipeline, redact) = (wish.pipeline.as_str(), wish.redact);
+        let (pipeline, redact) = (wish.pipeline.clone(), wish.redact);
+        let number = self.last.begin(wish, search.run()).ok_or_else(|| {
+            let error = "another search is just ending: try again in a moment";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error)
+        })?;
         tracing::info!(
             target: AUDIT,
             search = number,
@@ -124,10 +103,6 @@ impl Searches {
         );
         // That has been said of whoever began it.
         self.readers.note(asked.peer, &number.to_string());
-        let task = tokio::spawn(self.clone().run(number, search)).abort_handle();
-        if let Some(before) = begun.last.replace(OneSearch { number, wish, found: None, task }) {
-            before.task.abort();
-        }
         Ok(number)
     }
 
@@ -145,26 +120,25 @@ impl Searches {
         Ok(search)
     }
 
-    async fn run(self, number: u64, search: Search) {
-        let found = search.run().await;
-        if let Some(one) = self.begun().last.as_mut().filter(|one| one.number == number) {
-            one.found = Some(found);
-        }
-        tokio::time::sleep(KEPT).await;
-        drop(self.begun().last.take_if(|one| one.number == number));
-    }
-
     fn see(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
-        let begun = self.begun();
-        let one = begun.last.as_ref().filter(|one| one.number.to_string() == number).ok_or_else(|| {
+        let shown = self.last.see(number, |one| {
+            let Some(found) = &one.done else {
+                return show(body, &json!({"search": one.number, "state": "searching"}));
+            };
+            self.note(asked, one);
+            let texts = self.configurations.texts();
+            let items = Items { caught: found.items.clone(), redacts: one.wish.redact, texts };
+            show(body, &Answer { state: state(one, found), items })
+        });
+        shown.ok_or_else(|| {
             let error = format!("there is no search {number}, or not any more: begin another one");
             Refusal::new(StatusCode::GONE, error)
-        })?;
-        let Some(found) = &one.found else {
-            return Ok(show(body, &json!({"search": one.number, "state": "searching"})));
-        };
-        // The number may be known to others than whoever began it.
-        if self.readers.note(asked.peer, number) {
+        })
+    }
+
+    /// The number may be known to others than whoever began it.
+    fn note(&self, asked: &Asked<'_>, one: &One<Wish, Findings>) {
+        if self.readers.note(asked.peer, &one.number.to_string()) {
             tracing::info!(
                 target: AUDIT,
                 search = one.number,
@@ -173,12 +147,6 @@ impl Searches {
                 "somebody looks at what a search of the disk has found"
             );
         }
-        let items = Items { caught: found.items.clone(), redacts: one.wish.redact, texts: self.configurations.texts() };
-        Ok(show(body, &Answer { state: state(one, found), items }))
-    }
-
-    fn begun(&self) -> MutexGuard<'_, Begun> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,7 +171,7 @@ struct Answer {
     items: Items,
 }
 
-fn state(OneSearch { number, wish, .. }: &OneSearch, found: &Findings) -> Value {
+fn state(One { number, wish, .. }: &One<Wish, Findings>, found: &Findings) -> Value {
     json!({
         "search": number, "state": "ended", "pipeline": wish.pipeline, "text": wish.text, "redact": wish.redact,
         "stopped_by": found.stopped.map(name_of), "goes_on_at": found.next.map(|next| next.to_string()),
