@@ -1,14 +1,13 @@
 //! Pipelines that are looked at every 5 s, by tables and by chance. No clock is read.
 
+mod said;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_plan::{PipelineId, Signal};
 
-use crate::{
-    Amounts, Backend, Change, Disk, Input, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, TurnedAway,
-    message,
-};
+use crate::{Backend, Change, Disk, Input, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A trouble that lasts is told after so many looks.
@@ -530,188 +529,6 @@ fn a_pipeline_that_leaves_is_forgotten_and_one_that_returns_is_new() {
     assert_eq!(case.monitor.look(at, &[]), []);
     assert_eq!(case.monitor.verdicts().count(), 0);
     assert_eq!(case.see(), State::Healthy);
-}
-
-#[test]
-fn what_is_said() {
-    let mut case = Case::new();
-    case.again(Delivers(1000), 10);
-    case.again(Waits(1000), 24);
-    let said = message(&case.trouble(), "spans");
-    let expected = "No spans were delivered since 2026-09-21T14:14:10Z. Nothing is lost. At least 20,000 spans (20 MiB) are kept \
-                    until they are 1 GiB or 24 h old, at this rate in about an hour, if the disk has room. The backend: connection refused. Mend the backend, or the way to it: what is kept is delivered \
-                    then.";
-    assert_eq!(said, expected);
-    let of = |state, amounts| message(&Trouble { state, amounts, ..Trouble::default() }, "spans");
-    let amounts = Amounts { delivered: 900, dropped: 60, rejected: 40, ..Amounts::default() };
-    let said = of(State::SomeDropped, amounts);
-    let expected = "At least 10 % of the spans were lost since 1970-01-01T00:00:00Z. At least 50 spans were given up here, and \
-                    at least 20 were refused for good. Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog.";
-    assert_eq!(said, expected);
-    let said = of(State::SomeDropped, Amounts { delivered: 700, refused: 300, ..Amounts::default() });
-    assert!(said.starts_with("The backend refuses at least 20 % of the spans that it is sent since"), "{said}");
-    let said = of(State::Throttling, Amounts { requests: 100, turned_away: 7, ..Amounts::default() });
-    assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
-}
-
-/// Memory helps where there is too little of it, and nowhere else.
-#[test]
-fn what_is_said_of_clients_that_are_turned_away() {
-    let mut case = Case::new();
-    case.look.clients.turned_away.disk = 1_000_000;
-    assert_eq!(case.again(Delivers(1000), 20), State::Healthy);
-    assert_eq!(case.again(TurnsAway(100, 20), TOLD), State::Throttling);
-    assert_eq!(case.trouble().amounts.turned_away_for.disk, 0, "that was long ago");
-    let said = message(&case.trouble(), "spans");
-    let expected = "Nothing is lost as long as clients send again. Give more memory, or make the backends faster.";
-    assert!(said.contains(", for lack of memory. ") && said.ends_with(expected), "{said}");
-
-    let of = |turned_away_for: TurnedAway| {
-        let turned_away = turned_away_for.all().max(20);
-        let amounts = Amounts { requests: 100, turned_away, turned_away_for, ..Amounts::default() };
-        message(&Trouble { state: State::Throttling, amounts, ..Trouble::default() }, "spans")
-    };
-    let none = TurnedAway::default();
-    let cases = [
-        (none, ", for lack of room. ", "Give more memory"),
-        (TurnedAway { no_memory: 9, pipelines_full: 9, ..none }, ", for lack of memory. ", "Give more memory"),
-        (TurnedAway { no_memory: 3, pipelines_full: 9, ..none }, ", because a pipeline has no room", "more room."),
-        (TurnedAway { no_memory: 3, disk: 9, ..none }, ", because the disk is full", "Make room on the disk"),
-        (TurnedAway { disk: 3, busy: 9, ..none }, ", because many large requests", "smaller requests"),
-    ];
-    for (turned_away_for, why, advice) in cases {
-        let said = of(turned_away_for);
-        assert!(said.contains(why) && said.contains(advice), "{turned_away_for:?}: {said}");
-        assert_eq!(said.contains("memory"), advice.contains("memory"), "{said}");
-    }
-    let both = TurnedAway { disk: 3, ..none }.and(TurnedAway { disk: 1, busy: 2, ..none });
-    assert_eq!(both, TurnedAway { disk: 4, busy: 2, ..none });
-}
-
-/// What waits is given up when the first of its limits is reached. Nothing is known of the disk.
-#[test]
-fn what_is_said_of_limits() {
-    const HOUR: Duration = Duration::from_secs(3600);
-    let full_in = |case: &Case| case.trouble().kept.full_in_seconds.unwrap();
-    let mut case = Case::new();
-    case.again(Delivers(1000), 10);
-    case.again(Waits(3), 24);
-    assert_eq!(full_in(&case), 86_400 - 119, "its bytes would have room for weeks");
-    case.look.waiting.oldest = 20 * HOUR;
-    case.see();
-    let said = message(&case.trouble(), "spans");
-    let expected = "are kept until they are 1 GiB or 24 h old, at this rate in about 2 hours, if the disk has room.";
-    assert!(full_in(&case) == 4 * 3600 && said.contains(expected), "{said}");
-    case.look.waiting.oldest = 25 * HOUR;
-    case.see();
-    assert_eq!(full_in(&case), 0, "it is given up now");
-
-    let mut case = Case::new();
-    case.look.waiting.room_bytes = 1 << 50;
-    assert_eq!(case.again(Grows(1000, 900), 20), State::BufferFilling);
-    assert!(full_in(&case) < 86_400, "the oldest gets older all the time");
-    case.look.waiting.oldest = Duration::ZERO;
-    case.see();
-    assert!(full_in(&case) > 7 * 86_400, "the oldest is delivered again and again");
-
-    let mut case = Case::new();
-    assert_eq!(case.again(Loses(1000, 1000), TOLD), State::AllDropped);
-    assert_eq!(case.trouble().kept.full_in_seconds, None, "nothing is kept");
-
-    let of = |room_seconds| {
-        let kept = Kept { items: 5, bytes: 10, room_bytes: 1 << 30, room_seconds, ..Kept::default() };
-        message(&Trouble { state: State::NothingDelivered, kept, ..Trouble::default() }, "spans")
-    };
-    for (seconds, age) in [(7 * 86_400, "168 h"), (5400, "90 min"), (30, "30 s")] {
-        let expected = format!("(10 B) are kept until they are 1 GiB or {age} old, if the disk has room.");
-        assert!(of(Some(seconds)).contains(&expected), "{}", of(Some(seconds)));
-    }
-    assert!(of(None).contains("(10 B) are kept until they are 1 GiB. "), "{}: there is no disk", of(None));
-}
-
-/// All pipelines fill the disk, so it may be full before a pipeline has reached its limits.
-#[test]
-fn what_is_said_of_the_disk() {
-    const MIB: u64 = 1 << 20;
-    let mut case = Case::new();
-    let (free_bytes, kept_bytes) = (500 * MIB, 300 * MIB);
-    let mut disk = Disk { free_bytes, used_bytes: kept_bytes, kept_bytes, left_bytes: 4096 * MIB };
-    case.look.waiting.disk = Some(disk);
-    case.again(Delivers(1000), 10);
-    for _ in 0..24 {
-        // This pipeline keeps half of what comes.
-        (disk.free_bytes, disk.kept_bytes) = (disk.free_bytes - 2_000_000, disk.kept_bytes + 2_000_000);
-        case.look.waiting.disk = Some(disk);
-        case.after(Waits(1000));
-    }
-    let said = |case: &Case| (case.trouble().kept.full_in_seconds.unwrap(), message(&case.trouble(), "spans"));
-    let (full_in, text) = said(&case);
-    assert!((1150..1250).contains(&full_in), "476 MB at 0.4 MB/s: {full_in}");
-    let expected = "are kept until they are 1 GiB or 24 h old, or the disk is full (at least 200 MiB free), at this \
-                    rate in about 10 minutes. The backend";
-    assert!(text.contains(expected), "{text}");
-
-    case.look.waiting.disk = Some(Disk { left_bytes: disk.free_bytes, ..disk });
-    case.see();
-    let (full_in, text) = said(&case);
-    assert!(full_in > 5000, "its own limit is reached first: {full_in}");
-    assert!(text.contains("are kept until they are 1 GiB or 24 h old, at this rate in about an hour. The"), "{text}");
-
-    case.look.waiting.disk = Some(Disk { free_bytes: 0, ..disk });
-    case.see();
-    let (full_in, text) = said(&case);
-    let expected = "24 h old, or the disk is full (no room left), at this rate in less than a minute. The backend";
-    assert!(full_in == 0 && text.contains(expected), "{text}");
-}
-
-/// A message is about the disks of all nodes. That with the least room counts, and with one that is not known, none is.
-#[test]
-fn disks_of_nodes_are_put_together() {
-    let of = |disk_free_bytes, disk_is_scarce| Kept { disk_free_bytes, disk_is_scarce, ..Kept::default() };
-    assert_eq!(of(Some(7), true).and(of(Some(9), false)), of(Some(7), true));
-    assert_eq!(of(Some(9), false).and(of(Some(7), false)), of(Some(7), false));
-    assert_eq!(of(Some(7), true).and(of(None, false)).disk_free_bytes, None);
-}
-
-/// What lacks little of a span is said as that span, and not as the one before it, which may be half as long.
-#[test]
-fn what_is_said_of_a_time() {
-    let of = |full_in_seconds| {
-        let kept = Kept { items: 5, bytes: 10, full_in_seconds: Some(full_in_seconds), ..Kept::default() };
-        message(&Trouble { state: State::NothingDelivered, kept, ..Trouble::default() }, "spans")
-    };
-    let cases = [
-        (53, "less than a minute"),
-        (54, "about a minute"),
-        (86_399, "about a day"),
-        (77_760, "about a day"),
-        (77_759, "about 12 hours"),
-        (16_200, "about 5 hours"),
-        (16_199, "about 2 hours"),
-        (604_799, "about a week"),
-    ];
-    for (seconds, expected) in cases {
-        assert!(of(seconds).contains(&format!("at this rate in {expected}. ")), "{seconds}: {}", of(seconds));
-    }
-}
-
-/// A backend that refuses a part of the data has taken something since, and lost is only what it refuses alone.
-#[test]
-fn what_is_said_of_a_part() {
-    let mut case = Case::new();
-    case.look.last_refusal = "400: not like this".into();
-    assert_eq!(case.again(Refuses(1000, 430), TOLD), State::SomeDropped);
-    assert_eq!(case.trouble().words, "400: not like this");
-    let mut case = Case::new();
-    case.look.last_refusal = "400: an hour ago".into();
-    assert_eq!(case.again(Grows(1000, 900), 20), State::BufferFilling);
-    assert_eq!(case.trouble().words, "", "it is not why data waits");
-    let amounts = Amounts { delivered: 11_000, rejected: 7, refused: 4947, ..Amounts::default() };
-    let said = message(&Trouble { state: State::SomeDropped, amounts, ..Trouble::default() }, "spans");
-    let expected = "The backend refuses at least 20 % of the spans that it is sent since 1970-01-01T00:00:00Z. At least 5 spans \
-                    were refused for good. What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of \
-                    a pod: `kubectl port-forward POD 55679`).";
-    assert_eq!(said, expected);
 }
 
 /// Words that differ in each answer are no news.
