@@ -1,6 +1,6 @@
 //! Scrapes that wait for memory.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_engine::Permit;
 use weir_plan::Scrapables;
@@ -76,11 +76,17 @@ async fn the_end_of_series_that_finds_no_memory_is_counted() {
 /// The same when all scraping ends.
 #[tokio::test]
 async fn a_scrape_that_waits_for_memory_ends_at_once() {
-    let server = server().await;
-    let agent = agent(&server).await;
-    let _held = agent.leave(3 * MIB).await;
-    is_scraped_again(&server).await;
-    tokio::time::timeout(INTERVAL / 3, agent.scraper.stop()).await.unwrap();
+    // Again if that took long: the machine may be busy.
+    eventually("it does not have its time", async || {
+        let server = server().await;
+        let agent = agent(&server).await;
+        let _held = agent.leave(3 * MIB).await;
+        is_scraped_again(&server).await;
+        let began = Instant::now();
+        in_time("the end of scraping", agent.scraper.stop()).await;
+        began.elapsed() < INTERVAL / 3
+    })
+    .await;
 }
 
 /// What a page needs that is as it was is a small part of what one needs that is read.
@@ -108,8 +114,8 @@ async fn pages_that_find_no_room_to_be_remembered_are_counted() {
     let forgotten =
         || agent.engine.view().snapshot().unwrap().sources.scrapes.first()?.forgotten_targets.checked_sub(1);
     eventually("a page that is not remembered is counted", async || forgotten().is_some()).await;
-    let is_seen = agent.board.all().iter().any(|(_, last)| last.failure.is_none() && !last.is_remembered);
-    assert!(is_seen, "the page of targets says so, too");
+    let is_seen = || agent.board.all().iter().any(|(_, last)| last.failure.is_none() && !last.is_remembered);
+    eventually("the page of targets says so, too", async || is_seen()).await;
 }
 
 /// Ten kilobytes for each of five hundred targets are more than an eighth of the memory.

