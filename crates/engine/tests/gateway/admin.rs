@@ -142,7 +142,7 @@ impl Page for Documents {
 
     fn show(&self, _: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         self.1.fetch_add(1, Ordering::SeqCst);
-        let heard = self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)).is_ok();
+        let heard = self.0.lock().unwrap().recv_timeout(Duration::from_secs(60)).is_ok();
         write!(body, "{heard}").ok()?;
         Some(Shown::JSON)
     }
