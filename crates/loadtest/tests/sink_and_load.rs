@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy knows test functions, not the helpers they share")]
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Parser;
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use weir_loadtest::ids::IdSet;
 use weir_loadtest::load::{self, LoadReport, SendArgs};
@@ -372,28 +374,33 @@ async fn a_slow_reader_still_gets_everything() {
     assert!(report.seconds >= shortest * 0.9, "{} s for {shortest} s", report.seconds);
 }
 
+/// Longer than anything takes here.
+const LONG: Duration = Duration::from_secs(60);
+
+/// An address on which nothing listens; nobody else begins to as long as the socket is there.
+fn closed_port() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
 #[tokio::test]
 async fn no_endpoint_means_no_ids() {
-    let closed = {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap()
-    };
-    let report = tokio::time::timeout(Duration::from_secs(20), load_to(closed, "--duration 300ms -c 2")).await.unwrap();
+    let (_taken, closed) = closed_port();
+    let report = tokio::time::timeout(LONG, load_to(closed, "--duration 2s -c 2")).await.unwrap();
     assert!(report.connect_failures > 0);
     assert_eq!((report.requests, report.ids.unknown.len()), (0, 0));
 }
 
 #[tokio::test]
 async fn a_wrong_endpoint_is_an_error_and_not_an_endless_wait() {
-    let closed = {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap().to_string()
-    };
+    let (_taken, closed) = closed_port();
+    let closed = closed.to_string();
     let flags = ["load", "--endpoint", &closed, "--items", "100", "--timeout", "200ms"];
     let cli = LoadCli::parse_from(flags);
     let (_stop, stopped) = watch::channel(false);
-    let ended =
-        tokio::time::timeout(Duration::from_secs(20), load::send(Signal::Traces, &cli.args, stopped)).await.unwrap();
+    let ended = tokio::time::timeout(LONG, load::send(Signal::Traces, &cli.args, stopped)).await.unwrap();
     let error = format!("{:#}", ended.map(|report| report.requests).unwrap_err());
     assert!(error.contains("endpoint") && error.contains(&closed), "{error}");
 }

@@ -495,7 +495,7 @@ async fn an_address_of_another_machine_is_named_with_its_flag() {
 #[tokio::test]
 async fn a_load_to_where_nobody_is_says_so() {
     let endpoint = closed_port().await.to_string();
-    let ended = weir(&["load", "traces", "--endpoint", &endpoint, "--duration", "300ms"]).await;
+    let ended = weir(&["load", "traces", "--endpoint", &endpoint, "--duration", "2s"]).await;
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
     assert!(ended.err.contains("attempts to connect failed"), "{}", ended.err);
 }
