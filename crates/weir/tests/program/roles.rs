@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use tempfile::TempDir;
+use weir_loadtest::ports::free_ports;
 use weir_testkit::backend::Backend;
 use weir_testkit::data_dir::find;
 use weir_testkit::grpc::{Grpc, OK, UNIMPLEMENTED};
@@ -87,12 +88,13 @@ async fn the_otlp_ports_are_open_once_a_pipeline_asks_for_them() {
 /// Nothing of a change is taken up if its ports cannot be had.
 #[tokio::test]
 async fn a_port_that_is_taken_is_no_reason_to_stop() {
-    let (backend, taken) = (Backend::start().await, TcpListener::bind("127.0.0.1:0").unwrap());
+    // No connection gets the port when it is free again.
+    let port = free_ports(1).unwrap().remove(0);
+    let (backend, taken) = (Backend::start().await, TcpListener::bind(("127.0.0.1", port)).unwrap());
     let directory = TempDir::new().unwrap();
     let manifests = directory.path().join("pipelines.yaml");
     fs::write(&manifests, no_otlp(backend.address)).unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let mut run = command(&["run", text(&manifests), "--grpc-port", &port]);
+    let mut run = command(&["run", text(&manifests), "--grpc-port", &port.to_string()]);
     run.args(["--http-port", "0", "--metrics-port", "0", "--health-port", "0", "--admin-port", "0"]);
     let weir = Weir::launch(&[], run, directory).await;
     weir.edit(&(no_otlp(backend.address) + &manifest("traces", backend.address)));
@@ -160,7 +162,7 @@ async fn what_a_pipeline_names_is_scraped_from_the_first_such_pipeline_on() {
     let (backend, target) = (Backend::start().await, Weir::start(&manifest("traces", closed_port().await), &[]).await);
     let page = format!("http://{}/metrics", target.metrics);
     let interval = "apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {name: default}\n\
-                    spec: {metric: {prometheus: {collectionInterval: 200ms}}}\n";
+                    spec: {metric: {prometheus: {collectionInterval: 3s}}}\n";
     let quiet = manifest("scraped", backend.address).replace("TracePipeline", "MetricPipeline");
     let scraping = quiet
         .replace("name: scraped", &format!("name: scraped\n  annotations: {{weir.dev/static-targets: \"{page}\"}}"))

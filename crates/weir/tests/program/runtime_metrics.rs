@@ -51,7 +51,8 @@ async fn answer(stream: tokio_rustls::server::TlsStream<TcpStream>, code: Arc<Mu
     }
 }
 
-/// A pipeline for runtime metrics, which are made often, and this document.
+/// A pipeline for runtime metrics, which are made often, and this document. A kubelet has no longer to answer than there
+/// is between two looks.
 fn manifests(backend: SocketAddr, document: &str) -> String {
     format!(
         "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: MetricPipeline\nmetadata: {{name: runtime}}\nspec:\n  \
@@ -59,7 +60,7 @@ fn manifests(backend: SocketAddr, document: &str) -> String {
          output: {{otlp: {{endpoint: {{value: 'http://{backend}'}}}}}}\n\
          status: {{conditions: [{{type: AgentHealthy, status: 'True', reason: AgentReady}}]}}\n---\n\
          apiVersion: operator.kyma-project.io/v1beta1\nkind: Telemetry\nmetadata: {{name: default}}\n\
-         spec: {{metric: {{runtime: {{collectionInterval: 100ms}}}}}}\n---\n{document}"
+         spec: {{metric: {{runtime: {{collectionInterval: 2s}}}}}}\n---\n{document}"
     )
 }
 

@@ -138,6 +138,19 @@ fn arrived(backend: &Backend) -> Vec<Vec<Metric>> {
     metrics.collect()
 }
 
+/// The same up to where series end: on a busy machine a scrape may be too late, and what comes after it begins anew.
+fn before_an_end(backend: &Backend) -> Vec<Vec<Metric>> {
+    let has_ended = |metric: &Metric| match &metric.data {
+        Some(Data::Sum(sum)) => sum.data_points.iter().any(|point| point.flags == GONE),
+        Some(Data::Histogram(histogram)) => histogram.data_points.iter().any(|point| point.flags == GONE),
+        _ => false,
+    };
+    arrived(backend).into_iter().take_while(|metrics| !metrics.iter().any(has_ended)).collect()
+}
+
+/// The flag of a point that says that its series has ended.
+const GONE: u32 = 1;
+
 /// Points of counters: their temporality, labels and values.
 fn sums(metrics: &[Metric]) -> Vec<(i32, Option<&str>, Option<&str>, f64)> {
     let sums = metrics.iter().filter_map(|metric| match &metric.data {
@@ -185,20 +198,20 @@ async fn pipelines_share_a_scrape_and_make_of_it_what_they_want() {
     let mut weir = Weir::start(&format!("{delta}{rules}{}", every("1s")), &[]).await;
     let several = |backend: &Backend| arrived(backend).len() >= 6;
     eventually("several scrapes arrive", async || several(&deltas) && several(&chosen)).await;
+    let hits = target.hits.load(Ordering::SeqCst) as f64;
     let scrape = Scrape::of(weir.metrics).await;
     let scraped = scrape.sum("weir_scrapes_total", "job=\"static\"");
     weir.signal(rustix::process::Signal::TERM);
     assert!(weir.wait().await.success());
-    let hits = target.hits.load(Ordering::SeqCst) as f64;
     assert!(hits <= scraped + 4.0, "{hits} requests, {scraped} scrapes a second or two before");
-    for metrics in arrived(&deltas) {
+    for metrics in before_an_end(&deltas) {
         let (sums, histograms) = (sums(&metrics), histograms(&metrics));
         let [(DELTA, Some("yes"), None, grown), (DELTA, Some("no"), None, less)] = sums[..] else { panic!("{sums:?}") };
         assert!(less >= 1.0 && (grown - 10.0 * less).abs() < 1e-9, "{sums:?}");
         let scrapes = whole(less);
         assert_eq!(histograms, [(DELTA, 2 * scrapes, 3.0 * less, vec![scrapes, scrapes])]);
     }
-    for metrics in arrived(&chosen) {
+    for metrics in before_an_end(&chosen) {
         let sums = sums(&metrics);
         assert!(matches!(sums[..], [(CUMULATIVE, Some("yes"), Some("shop"), _)]), "{sums:?}");
         assert!(matches!(histograms(&metrics)[..], [(CUMULATIVE, ..)]));
@@ -242,14 +255,18 @@ async fn targets_with_tls_say_what_is_wrong_with_it() {
         let all = page["targets"].as_array().unwrap().iter().filter(|target| target["state"] == state);
         all.map(|target| target["url"].as_str().unwrap().to_owned()).collect()
     };
-    eventually("all were scraped", async || of_state(&page().await, "waiting").is_empty()).await;
-    let page = page().await;
-    assert_eq!(of_state(&page, "up"), BTreeSet::from([good.url("https"), plain.url("http")]), "{page:#}");
+    let well = BTreeSet::from([good.url("https"), plain.url("http")]);
+    // Not at once: on a busy machine a scrape may be too late to see what is wrong, and a good one as well.
+    eventually("two are well", async || of_state(&page().await, "up") == well).await;
     for (target, scheme, expected) in &cases {
         let url = target.url(scheme);
-        let shown = page["targets"].as_array().unwrap().iter().find(|shown| shown["url"] == *url).unwrap();
-        let error = shown["error"].as_str().unwrap();
-        assert!(expected.split('|').any(|words| error.contains(words)), "{error} is not {expected}");
+        eventually(&format!("{url}: {expected}"), async || {
+            let page = page().await;
+            let shown = page["targets"].as_array().unwrap().iter().find(|shown| shown["url"] == *url).unwrap();
+            let error = shown["error"].as_str().unwrap_or_default();
+            expected.split('|').any(|words| error.contains(words))
+        })
+        .await;
     }
 }
 
@@ -261,7 +278,7 @@ async fn targets_are_shown_as_a_table_and_as_they_are() {
     fs::write(&token, "abc\n").unwrap();
     let token = token.to_str().unwrap();
     let urls = [target.url("http"), "http://127.0.0.1:1/metrics".to_owned()];
-    let manifests = scraping("backend", backend.address, &urls) + &every("500ms");
+    let manifests = scraping("backend", backend.address, &urls) + &every("2s");
     let weir = Weir::start(&manifests, &["--admin-token-file", token]).await;
     let url = format!("http://{}", admin(&weir));
     let (code, _, err) = targets(&[&url]).await;
@@ -282,7 +299,7 @@ async fn targets_are_shown_as_a_table_and_as_they_are() {
     let up = page["targets"].as_array().unwrap().iter().find(|shown| shown["state"] == "up").unwrap();
     assert_eq!((code, up["url"].as_str(), up["samples"].as_u64()), (Some(0), Some(&*urls[0]), Some(6)));
     assert_eq!((up["job"].as_str(), up["pipelines"][0].as_str()), (Some("static"), Some("metrics/backend")));
-    assert!(up["next_in_seconds"].as_f64().unwrap() <= 0.5 && up["took_seconds"].as_f64().unwrap() > 0.0);
+    assert!(up["next_in_seconds"].as_f64().unwrap() <= 2.0 && up["took_seconds"].as_f64().unwrap() > 0.0);
     let (code, _, err) = targets(&[&format!("http://{}", weir.health)]).await;
     assert!(code == Some(1) && err.contains("is it the admin port of weir?"), "{err}");
 }
