@@ -83,7 +83,7 @@ async fn what_a_sick_backend_gets_is_on_disk_before_a_healthy_one_has_answered()
     let dir = DataDir::new();
     let (healthy, refusing) = (Backend::start().await, sink(r#"{"fault": ["503:100"]}"#).await);
     let manifests = manifest("healthy", healthy.address) + &manifest("refusing", refusing.grpc);
-    let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "3s"]).await;
+    let weir = Weir::start(&manifests, &["--data-dir", dir.arg(), "--spill-after", "8s"]).await;
     let client = Grpc::connect(weir.grpc).await;
     assert_eq!(client.export(&request(0, 0)).await.code, OK);
 

@@ -174,7 +174,8 @@ async fn what_the_backend_asked_time_for_is_delivered_before_the_end() {
 #[tokio::test]
 async fn a_drain_says_so_refuses_what_waits_and_ends_in_time() {
     let sink = sink(r#"{"stall": 100}"#).await;
-    let options = ["--drain-timeout", "3s", "--spill-after", "30s"];
+    // Long enough to see it drain on a busy machine.
+    let options = ["--drain-timeout", "10s", "--spill-after", "60s"];
     let mut weir = Weir::start(&manifest("backend", sink.grpc), &options).await;
     let ready = http::get(weir.health, "/").await;
     assert_eq!((ready.status, ready.text().as_str()), (200, "{\"status\":\"ready\"}\n"));

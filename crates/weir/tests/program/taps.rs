@@ -623,7 +623,7 @@ async fn the_same_is_told_in_a_terminal() {
         send(&weir, 1, 4).await;
     };
     let id = format!("{:032x}", 4);
-    let (tap, why) = (["tap", "traces/shop", "-n", "1"], ["why", "--item", &id, "-d", "3s"]);
+    let (tap, why) = (["tap", "traces/shop", "-n", "1"], ["why", "--item", &id, "-d", "10s"]);
     let ((), tap, why) = tokio::join!(sends, told(port, &tap), told(port, &why));
     assert!(tap.0 == Some(0) && tap.1.lines().count() == 1 && tap.1.contains("span \"GET /orders/1\""), "{tap:?}");
     let line =
@@ -653,7 +653,7 @@ async fn what_was_not_looked_at_is_said_with_advice() {
         .await;
         send(&weir, 1, 150).await;
     };
-    let (tap, why) = (["tap", "traces/shop", "-n", "1", "--rate", "1"], ["why", "--item", "GET /orders", "-d", "3s"]);
+    let (tap, why) = (["tap", "traces/shop", "-n", "1", "--rate", "1"], ["why", "--item", "GET /orders", "-d", "10s"]);
     let ((), tap, why) = tokio::join!(sends, told(port, &tap), told(port, &why));
     assert!(tap.2.contains("were not looked at") && tap.2.contains("raise --rate"), "{tap:?}");
     assert!(why.2.contains("were not looked at") && why.2.contains("name one pipeline"), "{why:?}");

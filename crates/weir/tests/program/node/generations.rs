@@ -87,8 +87,8 @@ async fn two_generations_lose_no_line_and_no_request() {
         .collect();
     eventually("some requests are there", async || next.load(Ordering::Relaxed) > 500).await;
     let new = start(cluster.node("new", &arguments)).await;
-    let handed_over = old.logged("handed over").unwrap();
-    println!("old: {handed_over}");
+    eventually("it hands over", async || old.logged("handed over").is_some()).await;
+    println!("old: {}", old.logged("handed over").unwrap());
     eventually("it rests", async || old.logged("resting until a signal").is_some()).await;
     let health = old.logged("resting until a signal").unwrap()["health"].as_str().unwrap().parse().unwrap();
     assert!(http::get(health, "/live").await.text().contains("handed_over"));
@@ -115,7 +115,8 @@ async fn two_generations_lose_no_line_and_no_request() {
     assert!(judgement.passes() && judgement.duplicated == 0, "{judgement:?}");
     let arrived: BTreeSet<u64> = arrived(&sink).into_iter().collect();
     assert!(acknowledged.is_subset(&arrived), "{:?}", acknowledged.difference(&arrived).collect::<Vec<_>>());
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    // Much more than it takes, because the machine may be busy.
+    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
 }
 
 /// Whoever was started again is not newer for that.
@@ -128,12 +129,14 @@ async fn an_old_pod_waits_and_goes_on_if_the_new_one_is_gone() {
     let old = start(cluster.node("old", &arguments)).await;
     let new = start(cluster.node("new", &arguments)).await;
     let readies = || old.all_logged("ready").len();
-    assert_eq!((readies(), old.all_logged("handed over").len()), (1, 1));
+    let hand_overs = || old.all_logged("handed over").len();
+    eventually("the old one hands over", async || hand_overs() == 1).await;
+    assert_eq!(readies(), 1);
     new.kill().await;
     eventually("the old one goes on", async || readies() == 2).await;
     // A container of the new pod that is started again takes over again.
     let new = start(cluster.node("new", &arguments)).await;
-    assert_eq!(old.all_logged("handed over").len(), 2);
+    eventually("the old one hands over again", async || hand_overs() == 2).await;
     old.kill().await;
     // One of the old pod waits.
     let mut waiting = std::pin::pin!(start(cluster.node("old", &arguments)));
