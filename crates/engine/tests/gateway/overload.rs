@@ -1,5 +1,6 @@
 //! More than there is room for, on every path at once: memory is a number that was set (promise P3).
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -93,6 +94,16 @@ async fn make_place(pause: Duration) {
     }
 }
 
+/// Goes on with a body fast enough not to give way; where the machine is too busy for that, begins anew.
+async fn trickle(address: SocketAddr, beginning: Vec<u8>) {
+    while let Ok(mut stream) = TcpStream::connect(address).await {
+        let _ = stream.write_all(&beginning).await;
+        while stream.write_all(&[0; 4_000]).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
 /// While memory is scarce, a body has hardly more of it than has arrived: as many as send the beginning have room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_not_arrived_of_bodies_takes_no_room_from_others() {
@@ -104,14 +115,7 @@ async fn what_has_not_arrived_of_bodies_takes_no_room_from_others() {
     let beginning = [&head[..], &[0; BODY / 8 + 1_000]].concat();
     let mut slow = tokio::task::JoinSet::new();
     for _ in 0..9 {
-        let mut stream = TcpStream::connect(gateway.at.http).await.unwrap();
-        stream.write_all(&beginning).await.unwrap();
-        slow.spawn(async move {
-            // Fast enough not to give way.
-            while stream.write_all(&[0; 4_000]).await.is_ok() {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        });
+        slow.spawn(trickle(gateway.at.http, beginning.clone()));
     }
     let used = async || gateway.scrape().await.get("weir_memory_used_bytes");
     let half = gateway.scrape().await.get("weir_memory_budget_bytes") / 2.0;
