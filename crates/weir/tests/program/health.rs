@@ -5,7 +5,7 @@
 //! they are as usual, and what is printed are the times of docs/self-monitor.md.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,18 @@ impl Load {
             }
         })])
     }
+
+    /// No load at all: notes for how many milliseconds this process stood still at most, and its sinks with it.
+    fn note_pauses(longest: &Arc<AtomicU64>) -> Self {
+        let longest = Arc::clone(longest);
+        Self(vec![tokio::spawn(async move {
+            loop {
+                let began = Instant::now();
+                sleep(PAUSE).await;
+                longest.fetch_max(u64::try_from(began.elapsed().as_millis()).unwrap(), Ordering::SeqCst);
+            }
+        })])
+    }
 }
 
 /// What is said of the only pipeline.
@@ -136,6 +148,20 @@ fn of_each_kind(sink: &Sink, urls: &[String]) -> String {
 /// is scraped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_pipelines_that_are_well_nothing_is_told() {
+    for _ in 0..3 {
+        if nothing_is_told_unless_the_sink_stands_still().await {
+            return;
+        }
+    }
+    weir_testkit::warn(
+        "this machine is too busy for sinks that always answer: of pipelines that are well nothing is known",
+    );
+}
+
+/// False, and nothing is known, if this process stood still for so long that the sink was like one that is ill.
+async fn nothing_is_told_unless_the_sink_stands_still() -> bool {
+    let (look, longest_pause) = (parse_duration(LOOKS[1]).unwrap(), Arc::default());
+    let _pauses = Load::note_pauses(&longest_pause);
     let (dir, sink, node) = (DataDir::new(), sink("{}").await, Arc::new(Node::new()));
     let (_target, urls) = targets().await;
     let arguments = [&LOOKS[..], &["--data-dir", dir.arg(), "--pod-logs", node.pods()]].concat();
@@ -151,9 +177,13 @@ async fn of_pipelines_that_are_well_nothing_is_told() {
         })
     })
     .await;
-    sleep(parse_duration(LOOKS[1]).unwrap() * 36).await;
+    sleep(look * 36).await;
     let page = http::get(weir.health, "/health/pipelines").await;
     let page: Vec<Value> = serde_json::from_str(&page.text()).unwrap();
+    let (logged, changes) = (logged(&weir), changes(&weir).await);
+    if u128::from(longest_pause.load(Ordering::SeqCst)) > 2 * look.as_millis() {
+        return false;
+    }
     let states: Vec<_> =
         page.iter().map(|of| (of["pipeline"].as_str().unwrap(), of["state"].as_str().unwrap())).collect();
     assert_eq!(states, expected.map(|id| (id, "healthy")));
@@ -162,7 +192,8 @@ async fn of_pipelines_that_are_well_nothing_is_told() {
     let [traces, _, scraped, logs, fluent_bit] = &said[..] else { panic!("{said:?}") };
     assert_eq!([traces, scraped], [&roles(true, false), &roles(false, true)]);
     assert_eq!([logs, fluent_bit], [&roles(true, true), &roles(false, true)]);
-    assert_eq!((logged(&weir), changes(&weir).await), (Vec::<Value>::new(), Vec::new()));
+    assert_eq!((logged, changes), (Vec::<Value>::new(), Vec::new()));
+    true
 }
 
 /// Of many pipelines with one backend that is away, the log names fifty, and says how many more there are.

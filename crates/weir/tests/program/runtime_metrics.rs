@@ -51,8 +51,8 @@ async fn answer(stream: tokio_rustls::server::TlsStream<TcpStream>, code: Arc<Mu
     }
 }
 
-/// A pipeline for runtime metrics, which are made often, and this document. A kubelet has no longer to answer than there
-/// is between two looks.
+/// A pipeline for runtime metrics, which are made often, and this document. A kubelet has no more time to answer than
+/// there is between two looks.
 fn manifests(backend: SocketAddr, document: &str) -> String {
     format!(
         "apiVersion: telemetry.kyma-project.io/v1beta1\nkind: MetricPipeline\nmetadata: {{name: runtime}}\nspec:\n  \
