@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 
 use control_plane::ControlPlane;
 
-/// How long something may take that happens soon.
-const SOON: Duration = Duration::from_secs(60);
+/// How long something may take that happens soon, on a machine that has much else to do.
+const SOON: Duration = Duration::from_secs(120);
 
 #[test]
 fn an_api_server_takes_the_kinds_as_they_are_published() {
