@@ -29,7 +29,7 @@ for target in $(cargo +nightly fuzz list); do
     # What is found during a smoke run stays out of the checked-in corpus.
     scratch=$(mktemp -d)
     cargo +nightly fuzz run "$target" "$scratch" "fuzz/corpus/$target" -- \
-        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 "${longest[@]}" -verbosity=0 -print_final_stats=1
+        -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 "${longest[@]}" -verbosity=0 -print_final_stats=1
     rm -rf "$scratch"
     passed=$((passed + 1))
 done

@@ -15,7 +15,7 @@ _PARTS = {
     "metrics": (metrics_service_pb2.ExportMetricsServiceRequest, metrics_service_pb2_grpc.MetricsServiceStub),
     "logs": (logs_service_pb2.ExportLogsServiceRequest, logs_service_pb2_grpc.LogsServiceStub),
 }
-_TIMEOUT_S = 20
+_TIMEOUT_S = 60
 
 
 def push(address: str, signal: str, resource: dict[str, Any], item: dict[str, Any]) -> None:

@@ -18,9 +18,9 @@ _HERE = Path(__file__).parent
 _CACHE = Path(os.environ.get("WEIR_CLUSTER_CACHE", _HERE / ".cache"))
 HELM = _CACHE / "bin/helm"
 _POLL_S = 0.1
-# No command takes longer: `up` and image imports are the slowest.
-_COMMAND_S = 300
-_FORWARDED_S = 30
+# No command takes longer, not even on a busy machine: `up` and image imports are the slowest.
+_COMMAND_S = 900
+_FORWARDED_S = 90
 
 
 class Refused(AssertionError):

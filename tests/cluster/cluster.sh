@@ -44,11 +44,18 @@ report() {
     echo "$((tenths / 10)).$((tenths % 10)) s: $*"
 }
 
-# Several at once, so that none of them is given twice.
+# Several at once, so that none of them is given twice, and none that somebody's outgoing connection may get by itself.
 free_ports() { # COUNT
     python3 - "$1" <<'END'
-import socket, sys
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+import random, socket, sys
+sockets = []
+for port in random.sample(range(10240, 32000), 1000):
+    try:
+        sockets.append(socket.create_server(("127.0.0.1", port)))
+    except OSError:
+        continue
+    if len(sockets) == int(sys.argv[1]):
+        break
 print(*(socket.getsockname()[1] for socket in sockets))
 END
 }
@@ -117,12 +124,12 @@ start_cluster() { # NODES
     report "control plane ready"
     for ((number = 1; number <= $1; number++)); do start_node "$number"; done
     render coredns.yaml | kubectl apply --filename - >/dev/null
-    for ((number = 1; number <= $1; number++)); do wait_until 60 kubectl get node "node$number"; done
-    kubectl wait --for=condition=Ready --timeout=60s node --all >/dev/null
+    for ((number = 1; number <= $1; number++)); do wait_until 180 kubectl get node "node$number"; done
+    kubectl wait --for=condition=Ready --timeout=180s node --all >/dev/null
     report "nodes ready"
-    kubectl --namespace kube-system rollout status --timeout=60s deployment/coredns >/dev/null
+    kubectl --namespace kube-system rollout status --timeout=180s deployment/coredns >/dev/null
     # Pods are refused until it exists.
-    wait_until 30 kubectl get serviceaccount default
+    wait_until 90 kubectl get serviceaccount default
     report "DNS ready"
 }
 

@@ -24,7 +24,7 @@ start_etcd() {
     launch etcd "$bin/etcd" --name=etcd --data-dir="$state/etcd" --unsafe-no-fsync --log-level=warn \
         --listen-client-urls="$client" --advertise-client-urls="$client" --listen-peer-urls="$peer" \
         --initial-advertise-peer-urls="$peer" --initial-cluster="etcd=$peer" --quota-backend-bytes=4294967296
-    wait_until 30 curl --fail --silent "$client/health"
+    wait_until 90 curl --fail --silent "$client/health"
 }
 
 start_kube_apiserver() {
@@ -47,14 +47,14 @@ start_kube_apiserver() {
         --service-account-signing-key-file="$pki/tokens.key" --service-cluster-ip-range="$service_range" \
         --default-not-ready-toleration-seconds=10 --default-unreachable-toleration-seconds=10 \
         --allow-privileged=true --profiling=false "${extra[@]}"
-    wait_until 90 curl --fail --silent --cacert "$pki/ca.crt" "https://$api_address:$api_port/readyz"
+    wait_until 240 curl --fail --silent --cacert "$pki/ca.crt" "https://$api_address:$api_port/readyz"
 }
 
 # A node that is silent for this long is lost. kwok speaks for each of its nodes every ten seconds, and is late when it
-# has a thousand on a busy machine.
+# has a thousand on a busy machine. Of a single node nobody waits for the loss, and its pods have to stay.
 start_kube_controller_manager() {
     local pki="$state/pki" grace=10s
-    [[ ! -f $state/fake-nodes ]] || grace=120s
+    [[ -d $state/node2 && ! -f $state/fake-nodes ]] || grace=120s
     launch kube-controller-manager "$bin/kube-controller-manager" --secure-port=0 \
         --kubeconfig="$pki/kube-controller-manager.kubeconfig" --leader-elect=false --use-service-account-credentials \
         --root-ca-file="$pki/ca.crt" --service-account-private-key-file="$pki/tokens.key" \

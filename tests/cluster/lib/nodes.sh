@@ -99,7 +99,7 @@ start_node() { # NUMBER
         "$here/lib/node-init.sh" "$state/$node/root" "$cache" "$node" "$(node_address "$1")/24" "$api_address" \
         "${routes[@]}"
     pid=$(pid_of "$node") || fail "cannot start $node; see $state/log/$node.log"
-    wait_until 10 has_own_network "$pid"
+    wait_until 60 has_own_network "$pid"
     connect "$1" "$pid"
 }
 
@@ -143,7 +143,7 @@ remove_cgroups() { # NODE
     local directory
     while read -r directory; do
         # A process that ends is in its cgroup for a moment longer.
-        wait_until 10 is_removed "$directory"
+        wait_until 60 is_removed "$directory"
     done <"$state/$1/cgroups"
 }
 

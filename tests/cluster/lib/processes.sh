@@ -27,7 +27,7 @@ kill_process() { # NAME
     local pid
     if pid=$(pid_of "$1"); then
         kill -KILL "$pid"
-        wait_until 10 not pid_of "$1"
+        wait_until 60 not pid_of "$1"
     fi
     rm -f "$state/pid/$1"
 }
