@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +26,12 @@ _DEPLOY = _ROOT / "deploy"
 _IMAGE = "registry.example.com/weir:0.1.0"
 _GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-otlp-gateway")
 _ADMIN_PORT = 55679
-_SECRET_S = 5.0
-# A node knows it within 30 s, the operator asks each node every 5 s, and to write it down takes a moment.
-_TOLD_S = 40
-_OVER_S = 60
+# It takes a second or two, but a busy machine may stand still for some. What a kubelet brings would take a minute.
+_SECRET_S = 30
+# A node knows it within 30 s, the operator asks each node every 5 s, and to write it down takes a moment: three times that.
+_TOLD_S = 120
+_OVER_S = 120
+_DOCTOR_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +54,18 @@ def test_the_example_runs_as_it_is(cluster: Cluster) -> None:
     example = f"--filename={_ROOT / 'examples/cluster.yaml'}"
     cluster.kubectl("apply", example)
     wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 120)
-    cluster.kubectl("wait", "deployment/sink", "--namespace=telemetry-backend", "--for=condition=Available", "--timeout=60s")
+    cluster.kubectl("wait", "deployment/sink", "--namespace=telemetry-backend", "--for=condition=Available", "--timeout=120s")
     delivered = lambda: {it["pipeline"] for it in _books(cluster) if it["delivered"] > 0 and it["pending"] == 0}
     wait_until(lambda: delivered() == {f"{signal}/backend" for signal in ("traces", "metrics", "logs")}, "all three deliver", 120)
     seen = lambda: cluster.kubectl("logs", "--namespace=telemetry-backend", "deployment/sink")
     arrived = re.compile(r"received \d+ spans, \d+ points, \d+ records")
     wait_until(lambda: arrived.search(seen()), "the sink says what has arrived", 60)
-    said = _doctor(cluster)
+    said = _doctor(cluster, lambda it: it.returncode == 0)
     assert said.returncode == 0, said.stdout
     assert "All is well" in said.stdout, said.stdout
     assert "http://sink" not in said.stdout, "a value of a Secret"
     cluster.kubectl("delete", example, "--timeout=120s")
-    wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 90)
+    wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 180)
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ def test_everything_arrives_and_goes_where_a_secret_says(cluster: Cluster, backe
     line = wait_until(lines, "the line of a container arrives")[0]
     assert line["resource"]["attributes"]["k8s.container.name"] == "main", line
     usage = lambda: [it for it in backends[0].items("metrics") if it["metric"]["name"] == "k8s.pod.cpu.usage"]
-    wait_until(usage, "the kubelet's metrics arrive", 90)
+    wait_until(usage, "the kubelet's metrics arrive", 180)
 
     cluster.apply(_secret(backends[1]))
     began = time.monotonic()
@@ -123,7 +125,7 @@ def test_the_status_tells_of_a_backend_that_refuses(
     are = lambda reasons: all(reason in _reasons(cluster, pipeline) for pipeline, reason in reasons.items())
     arrive = lambda: backends[0].items("traces") and backends[0].items("logs") and expiring.items("traces")
     flows = lambda: are(dict.fromkeys(parts, "FlowHealthy")) and arrive()
-    wait_until(flows, "data flows", 90)
+    wait_until(flows, "data flows", 180)
     for share, word in ((0.3, "Some"), (1.0, "All")):
         backends[0].refuses = expiring.refuses = share
         told = {pipeline: f"{part}{word}TelemetryDataDropped" for pipeline, part in parts.items()}
@@ -137,8 +139,7 @@ def test_the_status_tells_of_a_backend_that_refuses(
 
 def _doctor_tells(cluster: Cluster) -> None:
     """Of each pipeline what its status says, and the words of its backend; and when the certificate ends."""
-    said = _doctor(cluster)
-    for wanted in (
+    wanted = (
         r"TracePipeline short: TelemetryFlowHealthy is False, GatewayAllTelemetryDataDropped: ",
         r"LogPipeline short: TelemetryFlowHealthy is False, AgentAllTelemetryDataDropped: ",
         r"the backend of traces/short is not well, as node \S+ sees it: .*refused on purpose",
@@ -148,8 +149,10 @@ def _doctor_tells(cluster: Cluster) -> None:
         r"TracePipeline expiring, key cert of the Secret default/expiring: CN=expiring, 6 days left",
         r"the webhooks, key ca\.crt of the Secret kyma-system/telemetry-webhook-cert: CN=\S+, \d+ days left",
         r"the webhooks, key tls\.crt of the Secret kyma-system/telemetry-webhook-cert: CN=\S+, \d+ days left",
-    ):
-        assert re.search(wanted, said.stdout), f"not {wanted!r} in {said.stdout}"
+    )
+    said = _doctor(cluster, lambda it: all(re.search(pattern, it.stdout) for pattern in wanted))
+    for pattern in wanted:
+        assert re.search(pattern, said.stdout), f"not {pattern!r} in {said.stdout}"
     assert said.returncode == 2
     assert "PRIVATE KEY" not in said.stdout, "a value of a Secret"
 
@@ -158,14 +161,14 @@ def test_the_admin_port_of_a_node_is_there_by_way_of_kubectl(cluster: Cluster) -
     """The page, and a tap that shows what passes, as docs/operations.md has it."""
     pod = next(it for it in cluster.get("pods", *_GATEWAYS)["items"] if "deletionTimestamp" not in it["metadata"])
     with cluster.forwarded(pod["metadata"]["name"], _ADMIN_PORT, NAMESPACE) as admin:
-        assert "<!doctype html>" in (page(admin, "/") or "")
-        configured = json.loads(page(admin, "/api/configuration") or "{}")["pipelines"]
+        assert "<!doctype html>" in wait_until(lambda: page(admin, "/"), "the page is there")
+        configured = json.loads(wait_until(lambda: page(admin, "/api/configuration"), "its data are there"))["pipelines"]
         changed_by = {it["pipeline"]: it["changed_by"] for it in configured}
         assert changed_by["traces/short"]["manager"] == "kubectl-client-side-apply", changed_by
         tap = _post(admin, "/api/taps", {"pipeline": "traces/short", "where": 'span.name == "tapped"'})["tap"]
         client.push(f"{pod['status']['podIP']}:4317", "traces", {"service.name": "shop"}, {"name": "tapped"})
         shown = lambda: json.loads(page(admin, f"/api/taps/{tap}") or "{}").get("items")
-        [item] = wait_until(shown, "the tap shows the span", 15)
+        [item] = wait_until(shown, "the tap shows the span")
         assert '"tapped"' in json.dumps(item["item"]), item
 
 
@@ -196,9 +199,10 @@ def test_dashboards_of_a_cluster_answer(prometheus: Prometheus) -> None:
             del empty[query]
         return not empty
 
-    wait_until(all_answer, f"all of {empty} answer", 30)
-    firing = {sample["metric"]["alertname"] for sample in prometheus.query('ALERTS{alertstate="firing"}')}
-    assert not {name for name in firing if re.match("WeirOperator|WeirNodes|WeirNobody|WeirWatch|WeirRuntime", name)}, firing
+    wait_until(all_answer, f"all of {empty} answer", 90)
+    # A minute is a second here, for which a busy machine may well stand still: such an alert ends.
+    firing = 'ALERTS{alertstate="firing", alertname=~"Weir(Operator|Nodes|Nobody|Watch|Runtime).*"}'
+    wait_until(lambda: not prometheus.query(firing), f"{firing} is empty")
 
 
 def test_what_is_wrong_is_refused_or_said(cluster: Cluster) -> None:
@@ -219,13 +223,20 @@ def test_what_is_wrong_is_refused_or_said(cluster: Cluster) -> None:
 
 
 def test_without_pipelines_nothing_is_left_on_nodes(cluster: Cluster) -> None:
-    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
-    wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 90)
+    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=120s")
+    wait_until(lambda: not cluster.get("pods", *_GATEWAYS)["items"], "the pods are gone", 180)
 
 
-def _doctor(cluster: Cluster) -> subprocess.CompletedProcess[str]:
+def _doctor(
+    cluster: Cluster, is_right: Callable[[subprocess.CompletedProcess[str]], bool] = bool
+) -> subprocess.CompletedProcess[str]:
+    """Asks until the answer is right, for a while: a node that answers late is not well for a moment. Returns the last one."""
     command = [os.environ["WEIR"], "doctor", f"--kubeconfig={cluster.kubeconfig}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    end = time.monotonic() + _DOCTOR_S
+    while True:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if is_right(said) or time.monotonic() > end:
+            return said
 
 
 def _books(cluster: Cluster) -> list[dict[str, int]]:
@@ -237,7 +248,7 @@ def _books(cluster: Cluster) -> list[dict[str, int]]:
 def _post(address: str, path: str, document: object) -> dict[str, object]:
     head = {"content-type": "application/json"}
     request = urllib.request.Request(f"http://{address}{path}", json.dumps(document).encode(), head)
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
