@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from harness.collector import OTELCOL, Backend
+from harness.collector import OTELCOL, PATIENCE, Backend
 from harness.items import Item
 from harness.log_files import Line, Writer
 from harness.process import Lab
@@ -47,7 +47,7 @@ def start_file_log(lab: Lab, pods: Path, backend: Backend) -> None:
     formats = {"cri": "containerd", "docker": "docker", "plain": None}
     config = {
         "receivers": {f"file_log/{name}": receiver(pods, name, form) for name, form in formats.items()},
-        "exporters": {"otlp_grpc": {"endpoint": backend.grpc, "tls": {"insecure": True}}},
+        "exporters": {"otlp_grpc": {"endpoint": backend.grpc, "tls": {"insecure": True}, **PATIENCE}},
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
             "pipelines": {

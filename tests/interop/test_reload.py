@@ -16,15 +16,15 @@ POINTS = 1_000
 def test_a_backend_moves_under_load(lab: Lab, backend: Backend, start_weir: Callable[..., Weir]) -> None:
     weir = start_weir(trace_pipeline("backend", backend.grpc))
     moved = Backend(lab, "moved")
-    generator = telemetrygen.start(lab, weir.grpc, SPANS, rate=2_000)
+    load = telemetrygen.Load(lab, weir.grpc, SPANS, rate=2_000)
     backend.wait_for_spans(SPANS // 10)
     weir.configure(trace_pipeline("backend", moved.grpc))
-    moved.wait_for_spans(1)
-    assert generator.running, "the move has to happen before the load ends"
+    moved.process.wait_for(lambda: load.goes_on() and moved.count() > 0, "gets spans once the pipeline has moved", 60)
+    assert load.goes_on(), "the move has to happen before the load ends"
     backend.stop()
-    telemetrygen.wait_until_all_acknowledged(generator)
+    sent = load.end()
     weir.stop()
-    telemetrygen.assert_as_sent([*backend.spans(), *moved.spans()], SPANS)
+    telemetrygen.assert_as_sent([*backend.spans(), *moved.spans()], sent)
 
 
 def test_a_backlog_follows_its_backend(lab: Lab, backend: Backend, start_weir: Callable[..., Weir]) -> None:

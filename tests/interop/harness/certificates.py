@@ -45,5 +45,5 @@ _NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes
 
 def _openssl(*arguments: str | Path) -> None:
     command = ["openssl", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{' '.join(command)} failed: {done.stderr}"

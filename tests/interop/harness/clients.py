@@ -26,6 +26,9 @@ _COMMANDS: dict[str, list[str | Path]] = {
 
 NODE_ENVIRONMENT = {"NODE_PATH": str(_VENV / "node" / "node_modules")}
 
+# What is not answered in time is lost, and 10 s are too few on a busy machine. In seconds, and in milliseconds.
+_PATIENCE = {"python": "60", "node": "60000"}
+
 # What each of them sends.
 SPANS = 200
 LOG_RECORDS = 104
@@ -39,6 +42,7 @@ def send(lab: Lab, language: str, protocol: str, endpoints: Sequence[str], resou
         "OTEL_RESOURCE_ATTRIBUTES": ",".join(f"{key}={value}" for key, value in resource.items()),
         # Less than a span has, so that some are dropped and counted.
         "OTEL_SPAN_EVENT_COUNT_LIMIT": "1",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": _PATIENCE.get(language, "60000"),
     }
     client = lab.start(f"{language}-{protocol}", [*_COMMANDS[language], protocol, *endpoints], environment)
     code = client.wait_exit()

@@ -23,6 +23,8 @@ RUN = "interop.run"
 
 # Its own metrics would need one more port and nobody reads them.
 _TELEMETRY = {"metrics": {"level": "none"}}
+# Of its exporters: 5 s are too few on a busy machine, and what is sent again arrives twice.
+PATIENCE = {"timeout": "60s"}
 
 
 class _Collector:
@@ -111,7 +113,7 @@ class Backend(_Collector):
     def count(self) -> int:
         return len(self.spans())
 
-    def wait_for_spans(self, count: int, deadline_s: float = 60.0) -> None:
+    def wait_for_spans(self, count: int, deadline_s: float = 90.0) -> None:
         self.process.wait_for(lambda: self.count() >= count, f"stores {count} spans", deadline_s)
 
 
@@ -121,6 +123,7 @@ class Relay(_Collector):
     def __init__(self, lab: Lab, endpoint: str, *, tls: Config | None = None, headers: dict[str, str] | None = None):
         super().__init__(lab, "relay")
         exporter = {
+            **PATIENCE,
             "endpoint": endpoint,
             "tls": tls or {"insecure": True},
             "headers": headers or {},

@@ -34,7 +34,7 @@ def assert_same_values(scrapers: Scrapers, address: str) -> None:
 
     # A value that is new is in the one before it is in the other.
     try:
-        wait_until(lambda: not difference(), "both have the same metrics", 20)
+        wait_until(lambda: not difference(), "both have the same metrics", 60)
     except Gone:
         last = difference()
         raise AssertionError(f"{len(last)} differences, for example:\n" + "\n".join(last[:_SHOWN])) from None

@@ -23,7 +23,7 @@ class Metrics:
 
     @classmethod
     def scrape(cls, address: str) -> "Metrics":
-        response = requests.get(f"http://{address}/metrics", timeout=10)
+        response = requests.get(f"http://{address}/metrics", timeout=60)
         response.raise_for_status()
         return cls(response.text)
 

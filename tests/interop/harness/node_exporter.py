@@ -26,6 +26,6 @@ class NodeExporter:
 
     def _is_there(self) -> bool:
         try:
-            return requests.get(f"http://{self.address}/metrics", timeout=10).ok
+            return requests.get(f"http://{self.address}/metrics", timeout=60).ok
         except requests.ConnectionError:
             return False

@@ -17,7 +17,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_S = 0.02
-DEFAULT_DEADLINE_S = 30.0
+# Far more than anything takes: processes of a busy machine stand still for seconds.
+DEFAULT_DEADLINE_S = 90.0
 
 
 class Gone(AssertionError):

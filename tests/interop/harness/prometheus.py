@@ -48,7 +48,7 @@ class Prometheus:
 
     def get(self, path: str, **parameters: str) -> Any:
         """What its API says at that path."""
-        answer = requests.get(f"http://{self.address}/api/v1/{path}", params=parameters, timeout=10).json()
+        answer = requests.get(f"http://{self.address}/api/v1/{path}", params=parameters, timeout=60).json()
         assert answer["status"] == "success", f"{path} {parameters}: {answer}"
         return answer["data"]
 

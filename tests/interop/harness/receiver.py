@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from .collector import OTELCOL, Backend, Config
+from .collector import OTELCOL, PATIENCE, Backend, Config
 from .items import Item
 from .pages import COLLECTOR, WEIR, Target
 from .process import Lab, free_port
@@ -77,7 +77,7 @@ def _receiver(backend: str, addresses: list[str], own: str, native: bool) -> Con
     reader = {"pull": {"exporter": {"prometheus": {"host": host, "port": int(port)}}}}
     return {
         "receivers": {"prometheus": {"config": {"scrape_configs": [job]}}},
-        "exporters": {"otlp_grpc": {"endpoint": backend, "tls": {"insecure": True}}},
+        "exporters": {"otlp_grpc": {"endpoint": backend, "tls": {"insecure": True}, **PATIENCE}},
         "service": {
             "telemetry": {"metrics": {"level": "detailed", "readers": [reader]}},
             "pipelines": {"metrics": {"receivers": ["prometheus"], "exporters": ["otlp_grpc"]}},

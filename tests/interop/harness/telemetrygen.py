@@ -29,6 +29,8 @@ LOG = {
 
 # Temporalities by their number in OTLP.
 TEMPORALITIES = {"delta": 1, "cumulative": 2}
+# In milliseconds: what is not answered in time is lost, and 10 s are too few on a busy machine.
+_PATIENCE = {"OTEL_EXPORTER_OTLP_TIMEOUT": "60000"}
 # Every type of metric that it has, with every temporality of it.
 METRICS = [("Gauge", "cumulative")]
 METRICS += [(kind, temporality) for kind in ("Sum", "Histogram", "ExponentialHistogram") for temporality in TEMPORALITIES]
@@ -52,7 +54,7 @@ def start(
     if padding_bytes:
         argv += ["--telemetry-attributes", f'padding="{"x" * padding_bytes}"']
     # Its SDK drops spans when its own queue is full; with room for all of them it sends every one.
-    return lab.start("telemetrygen", argv, {"OTEL_BSP_MAX_QUEUE_SIZE": "1000000"})
+    return lab.start("telemetrygen", argv, {"OTEL_BSP_MAX_QUEUE_SIZE": "1000000", **_PATIENCE})
 
 
 def start_metrics(lab: Lab, endpoint: str, points: int, metric_type: str, temporality: str, *, http: bool) -> Process:
@@ -60,7 +62,7 @@ def start_metrics(lab: Lab, endpoint: str, points: int, metric_type: str, tempor
     argv = _command("metrics", endpoint, http=http)
     argv += ["--metrics", str(points // WORKERS), "--metric-type", metric_type]
     argv += ["--aggregation-temporality", temporality, "--otlp-metric-name", metric_name(metric_type, temporality)]
-    return lab.start("telemetrygen", argv)
+    return lab.start("telemetrygen", argv, _PATIENCE)
 
 
 def metric_name(metric_type: str, temporality: str) -> str:
@@ -71,7 +73,7 @@ def start_logs(lab: Lab, endpoint: str, records: int, *, http: bool) -> Process:
     """Starts sending log records."""
     argv = [*_command("logs", endpoint, http=http), "--logs", str(records // WORKERS), "--body", LOG["body"]]
     argv += ["--severity-number", str(LOG["severityNumber"]), "--severity-text", LOG["severityText"]]
-    return lab.start("telemetrygen", [*argv, "--trace-id", LOG["traceId"], "--span-id", LOG["spanId"]])
+    return lab.start("telemetrygen", [*argv, "--trace-id", LOG["traceId"], "--span-id", LOG["spanId"]], _PATIENCE)
 
 
 def _command(signal: str, endpoint: str, *, http: bool, rate: int = 0) -> list[str | Path]:
@@ -84,12 +86,34 @@ def _command(signal: str, endpoint: str, *, http: bool, rate: int = 0) -> list[s
     return argv
 
 
-def wait_until_all_acknowledged(generator: Process, deadline_s: float = 60.0) -> None:
+def wait_until_all_acknowledged(generator: Process, deadline_s: float = 120.0) -> None:
     """Waits for its end and fails unless each of its exports was answered OK."""
     code = generator.wait_exit(deadline_s)
     log = generator.log_text()
     failed = code != 0 or "traces export:" in log or "partial success" in log
     assert not failed, f"telemetrygen failed ({code}):\n{log[-2000:]}"
+
+
+class Load:
+    """Generators one after the other, so that there is load whenever something has to happen under it. How long that takes
+    is the machine's."""
+
+    def __init__(self, lab: Lab, endpoint: str, spans: int, rate: int):
+        self._spans = spans
+        self._start = lambda: start(lab, endpoint, spans, rate=rate)
+        self._generators = [self._start()]
+
+    def goes_on(self) -> bool:
+        """Starts the next generator once the last has ended."""
+        if not self._generators[-1].running:
+            self._generators.append(self._start())
+        return True
+
+    def end(self) -> int:
+        """Waits until everything is acknowledged, and returns how many spans that is."""
+        for generator in self._generators:
+            wait_until_all_acknowledged(generator)
+        return self._spans * len(self._generators)
 
 
 def assert_as_sent(spans: list[Span], count: int) -> None:

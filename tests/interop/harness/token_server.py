@@ -23,6 +23,6 @@ class TokenServer:
     def introspect(self, token: str) -> dict[str, object]:
         """What the server knows of a token (RFC 7662)."""
         credentials = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-        response = requests.post(f"{self.address}/token/introspection", data={"token": token, **credentials}, timeout=10)
+        response = requests.post(f"{self.address}/token/introspection", data={"token": token, **credentials}, timeout=60)
         response.raise_for_status()
         return response.json()

@@ -130,9 +130,9 @@ class Sink:
 
     def set_faults(self, **faults: Any) -> None:
         """From now on it has these faults, and no others."""
-        requests.post(f"http://{self.control}/faults", json=faults, timeout=10).raise_for_status()
+        requests.post(f"http://{self.control}/faults", json=faults, timeout=60).raise_for_status()
 
     def report(self) -> dict[str, Any]:
-        response = requests.get(f"http://{self.control}/report", timeout=10)
+        response = requests.get(f"http://{self.control}/report", timeout=60)
         response.raise_for_status()
         return response.json()
