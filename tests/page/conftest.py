@@ -94,7 +94,7 @@ def sick(lab: Lab, binary: Path) -> Scene:
     deadline = time.monotonic() + _REFUSED_WITHIN_S
     number = 0
     # Chance says which requests are refused: until one of them is refused for good.
-    while number < 20 or not requests.get(f"http://{scene.weir.admin}/rejected", timeout=10).json():
+    while number < 20 or not requests.get(f"http://{scene.weir.admin}/rejected", timeout=60).json():
         assert time.monotonic() < deadline, "nothing was refused for good"
         send_log(scene.weir, f"a record that may be refused, {number}")
         number += 1

@@ -22,7 +22,7 @@ class Sick(Sink):
     """A backend that refuses."""
 
     def refuse(self, *faults: str) -> None:
-        requests.post(f"http://{self.control}/faults", json={"fault": list(faults)}, timeout=10).raise_for_status()
+        requests.post(f"http://{self.control}/faults", json={"fault": list(faults)}, timeout=60).raise_for_status()
 
 
 def shop(endpoint: str, name: str = "shop") -> Document:
@@ -74,7 +74,7 @@ def send_log(weir: Weir, text: str, pod: str = "orders") -> None:
 
 
 def _send(weir: Weir, signal: str, body: dict[str, Any]) -> None:
-    requests.post(f"http://{weir.http}/v1/{signal}", json=body, timeout=10).raise_for_status()
+    requests.post(f"http://{weir.http}/v1/{signal}", json=body, timeout=60).raise_for_status()
 
 
 class Traffic:

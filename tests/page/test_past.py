@@ -31,7 +31,7 @@ def opens(page: Page, weir: Weir) -> None:
 
 def oldest(weir: Weir) -> float:
     """When the oldest point ended that the process knows."""
-    known = requests.get(f"http://{weir.metrics_address}/api/history?pipeline={PIPELINE}", timeout=10).json()
+    known = requests.get(f"http://{weir.metrics_address}/api/history?pipeline={PIPELINE}", timeout=60).json()
     [line] = known["pipelines"]
     return datetime.fromisoformat(known["ends_at"]).timestamp() - (len(line["points"]) - 1) * known["step_seconds"]
 

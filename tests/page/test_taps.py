@@ -33,7 +33,7 @@ def seen(page: Page) -> int:
 
 
 def taps_of(scene: Scene) -> list[dict[str, object]]:
-    return [tap for tap in requests.get(f"http://{scene.weir.admin}/api/taps", timeout=10).json()["taps"] if tap["state"] == "open"]
+    return [tap for tap in requests.get(f"http://{scene.weir.admin}/api/taps", timeout=60).json()["taps"] if tap["state"] == "open"]
 
 
 def test_items_appear_and_can_be_held_up(page: Page, busy: Scene, pictures: Path) -> None:
@@ -206,7 +206,7 @@ def test_one_item_is_followed_by_its_trace_id(page: Page, busy: Scene) -> None:
 
 def test_what_was_refused_before_is_found_by_its_text(page: Page, sick: Scene) -> None:
     send_log(sick.weir, "a record that nobody refuses")
-    refused = page.wait(lambda: requests.get(f"http://{sick.weir.admin}/rejected", timeout=10).json(), "a refused sample")
+    refused = page.wait(lambda: requests.get(f"http://{sick.weir.admin}/rejected", timeout=60).json(), "a refused sample")
     page.open(sick.weir.admin, "find")
     page.write("#find-text", "a record that may be refused")
     page.press(Keys.ENTER)
@@ -234,7 +234,7 @@ def test_what_is_on_the_disk_since_before_the_start_is_found(page: Page, lab: La
     first.weir.stop()
     scene = Scene(lab, binary, *flags, sink=first.sink)
     recent = f"http://{scene.weir.admin}/api/recent?pipeline=traces/shop"
-    page.wait(lambda: requests.get(recent, timeout=10).json()["recovered"], "it is read to be sent")
+    page.wait(lambda: requests.get(recent, timeout=60).json()["recovered"], "it is read to be sent")
     page.open(scene.weir.admin, "find")
     page.write("#find-text", wanted)
     page.press(Keys.ENTER)
@@ -272,5 +272,5 @@ def test_a_rule_is_tried_on_items_and_not_deployed(page: Page, busy: Scene) -> N
     page.wait_text("#rules-trouble", "span.nam")
     page.button("#rules", "As configured")
     page.wait(lambda: page.one(conditions).get_attribute("value") == FILTER, "the rule as it is configured")
-    now = requests.get(f"http://{busy.weir.admin}/api/configuration", timeout=10).json()
+    now = requests.get(f"http://{busy.weir.admin}/api/configuration", timeout=60).json()
     assert [rule["text"] for rule in now["pipelines"][0]["rules"]][-1] == FILTER

@@ -535,7 +535,7 @@ def test_the_first_rows_of_log_files_wait_for_no_others(page: Page, lab: Lab, bi
     document = pipeline("logs", "shop", f"http://{sink.grpc}")
     document["spec"]["input"] = {"runtime": {"enabled": True}}
     scene = Scene(lab, binary, "--pod-logs", str(pods), sink=sink, documents=[document])
-    read = lambda: requests.get(f"http://{scene.weir.admin}/logs", timeout=10).json()
+    read = lambda: requests.get(f"http://{scene.weir.admin}/logs", timeout=60).json()
     behind = lambda rows: [row["pod"] for row in rows if row["bytes_behind"]]
     scene.weir.process.wait_for(lambda: len(read()) == others + 1 and behind(read()) == ["till"], "has read the others")
     bar, head = "#logs .bar", "#logs tbody tr:first-child"
@@ -571,7 +571,7 @@ def test_an_idle_process_says_that_nothing_was_lost(page: Page, idle: Scene, pic
 
 
 def test_losses_tell_of_requests_that_were_refused(page: Page, idle: Scene) -> None:
-    refused = requests.post(f"http://{idle.weir.http}/v1/traces", data="{", headers={"Content-Type": "application/json"}, timeout=10)
+    refused = requests.post(f"http://{idle.weir.http}/v1/traces", data="{", headers={"Content-Type": "application/json"}, timeout=60)
     assert refused.status_code == 400
     page.open(idle.weir.admin, "losses")
     page.wait_text("#losses-refused", "malformed 1")
@@ -589,7 +589,7 @@ def test_what_was_lost_before_the_books_is_said(page: Page, lab: Lab, binary: Pa
     document["spec"]["input"] = {"runtime": {"enabled": True}}
     flags = ("--pod-logs", str(pods), "--data-dir", str(tmp_path / "data"))
     first = Scene(lab, binary, *flags, sink=sink, documents=[document])
-    read = lambda: requests.get(f"http://{first.weir.admin}/logs", timeout=10).json()
+    read = lambda: requests.get(f"http://{first.weir.admin}/logs", timeout=60).json()
     first.weir.process.wait_for(lambda: any(of["bytes_behind"] == len(half) for of in read()), "sees the half of a line")
     first.weir.stop()
     file.unlink()
