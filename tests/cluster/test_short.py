@@ -28,7 +28,8 @@ _GATEWAYS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=tel
 _ADMIN_PORT = 55679
 # It takes a second or two, but a busy machine may stand still for some. What a kubelet brings would take a minute.
 _SECRET_S = 30
-# A node knows it within 30 s, the operator asks each node every 5 s, and to write it down takes a moment: three times that.
+# A node knows it within 30 s, the operator asks each node every 5 s, and to write it down takes a moment. Three times
+# that.
 _TOLD_S = 120
 _OVER_S = 120
 _DOCTOR_S = 60
@@ -162,7 +163,7 @@ def test_the_admin_port_of_a_node_is_there_by_way_of_kubectl(cluster: Cluster) -
     pod = next(it for it in cluster.get("pods", *_GATEWAYS)["items"] if "deletionTimestamp" not in it["metadata"])
     with cluster.forwarded(pod["metadata"]["name"], _ADMIN_PORT, NAMESPACE) as admin:
         assert "<!doctype html>" in wait_until(lambda: page(admin, "/"), "the page is there")
-        configured = json.loads(wait_until(lambda: page(admin, "/api/configuration"), "its data are there"))["pipelines"]
+        configured = json.loads(wait_until(lambda: page(admin, "/api/configuration"), "so are its data"))["pipelines"]
         changed_by = {it["pipeline"]: it["changed_by"] for it in configured}
         assert changed_by["traces/short"]["manager"] == "kubectl-client-side-apply", changed_by
         tap = _post(admin, "/api/taps", {"pipeline": "traces/short", "where": 'span.name == "tapped"'})["tap"]
@@ -230,7 +231,7 @@ def test_without_pipelines_nothing_is_left_on_nodes(cluster: Cluster) -> None:
 def _doctor(
     cluster: Cluster, is_right: Callable[[subprocess.CompletedProcess[str]], bool] = bool
 ) -> subprocess.CompletedProcess[str]:
-    """Asks until the answer is right, for a while: a node that answers late is not well for a moment. Returns the last one."""
+    """Asks for a while until the answer is right: a node that answers late is not well for a moment. Returns the last."""
     command = [os.environ["WEIR"], "doctor", f"--kubeconfig={cluster.kubeconfig}"]
     end = time.monotonic() + _DOCTOR_S
     while True:

@@ -14,7 +14,7 @@ from harness.page_messages import pages
 from harness.pages import PROTOBUF, Page, targets
 from harness.process import Lab
 from harness.prometheus import Prometheus
-from harness.receiver import Scrapers
+from harness.receiver import Scrapers, in_time
 from harness.scrapes import brief, last_page
 
 SEED = int(os.environ.get("PAGES_SEED", "14"))
@@ -54,7 +54,7 @@ DIFFERENT = {
 class Scene:
     """Everything is scraped at once. Each test looks at a part of it."""
 
-    def __init__(self, lab: Lab, weir: Path):
+    def __init__(self, lab: Lab, weir: Path, interval_s: int):
         self.lab = lab
         written = pages(lab, SEED, SEQUENCES)
         of_library = written[LIBRARY]
@@ -63,17 +63,13 @@ class Scene:
         self.node_exporter = NodeExporter(lab)
         self.prometheus = Prometheus(lab, self.node_exporter.address, "nodes")
         addresses = [self.node_exporter.address, self.prometheus.address]
-        self.scrapers = Scrapers(lab, weir, self.targets, addresses, native=True)
+        self.scrapers = Scrapers(lab, weir, self.targets, addresses, interval_s, native=True)
         self.scrapers.wait_for_pages()
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory, weir_binary: Path) -> Iterator[Scene]:
-    lab = Lab(tmp_path_factory.mktemp("protobuf"))
-    try:
-        yield Scene(lab, weir_binary)
-    finally:
-        lab.close()
+    yield from in_time(lambda lab, interval_s: Scene(lab, weir_binary, interval_s), tmp_path_factory.mktemp("protobuf"))
 
 
 def test_pages_of_the_client_library(scene: Scene) -> None:

@@ -16,7 +16,7 @@ from harness.page_libraries import pages as pages_of_libraries
 from harness.pages import Target, targets
 from harness.process import Lab
 from harness.prometheus import Prometheus
-from harness.receiver import Scrapers
+from harness.receiver import Scrapers, in_time
 from harness.scrapes import OF_SCRAPES, Point, brief, last_page, scrape_times, time
 
 SEED = int(os.environ.get("PAGES_SEED", "14"))
@@ -26,7 +26,7 @@ SEQUENCES, LENGTH = 20, 10
 class Scene:
     """Everything is scraped at once. Each test looks at a part of it."""
 
-    def __init__(self, lab: Lab, weir: Path):
+    def __init__(self, lab: Lab, weir: Path, interval_s: int):
         self.lab = lab
         seeds = range(SEED, SEED + SEQUENCES)
         self.by_hand = targets(CASES)
@@ -37,17 +37,14 @@ class Scene:
         self.node_exporter = NodeExporter(lab)
         self.prometheus = Prometheus(lab, self.node_exporter.address, "nodes")
         self.targets = [*self.by_hand, *self.by_chance, *self.of_libraries, *self.of_labels, *self.different]
-        self.scrapers = Scrapers(lab, weir, self.targets, [self.node_exporter.address, self.prometheus.address])
+        addresses = [self.node_exporter.address, self.prometheus.address]
+        self.scrapers = Scrapers(lab, weir, self.targets, addresses, interval_s)
         self.scrapers.wait_for_pages()
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory, weir_binary: Path) -> Iterator[Scene]:
-    lab = Lab(tmp_path_factory.mktemp("scraping"))
-    try:
-        yield Scene(lab, weir_binary)
-    finally:
-        lab.close()
+    yield from in_time(lambda lab, interval_s: Scene(lab, weir_binary, interval_s), tmp_path_factory.mktemp("scraping"))
 
 
 def test_pages_by_hand(scene: Scene) -> None:

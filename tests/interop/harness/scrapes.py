@@ -32,6 +32,12 @@ def scrape_times(items: Iterable[Item]) -> list[int]:
     return sorted({time(item) for item in items if item["metric"]["name"] == "up"})
 
 
+def durations(items: Iterable[Item]) -> list[float]:
+    """How long scrapes took. A metric of a page that has this name has attributes in these tests."""
+    about = (it["item"] for it in items if it["metric"]["name"] == "scrape_duration_seconds")
+    return [said["asDouble"] for said in about if "asDouble" in said and not said.get("attributes")]
+
+
 def told(items: list[Item]) -> list[Item]:
     """Without what came of a scrape of which `up` is still on its way: it is sent behind the page."""
     last = max(scrape_times(items))

@@ -29,7 +29,7 @@ LOG = {
 
 # Temporalities by their number in OTLP.
 TEMPORALITIES = {"delta": 1, "cumulative": 2}
-# In milliseconds: what is not answered in time is lost, and 10 s are too few on a busy machine.
+# In milliseconds. What is not answered in time is lost, and 10 s are too few on a busy machine.
 _PATIENCE = {"OTEL_EXPORTER_OTLP_TIMEOUT": "60000"}
 # Every type of metric that it has, with every temporality of it.
 METRICS = [("Gauge", "cumulative")]
@@ -95,8 +95,7 @@ def wait_until_all_acknowledged(generator: Process, deadline_s: float = 120.0) -
 
 
 class Load:
-    """Generators one after the other, so that there is load whenever something has to happen under it. How long that takes
-    is the machine's."""
+    """Generators one after the other: there is load until what has to happen under it has happened."""
 
     def __init__(self, lab: Lab, endpoint: str, spans: int, rate: int):
         self._spans = spans
