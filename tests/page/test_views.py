@@ -460,14 +460,16 @@ PENDING_POD = {
 
 
 def test_targets_say_how_they_are_scraped_or_why_not(page: Page, lab: Lab, binary: Path, pictures: Path) -> None:
-    target, sink = Target("shop", text("a 1\nb 2\n")), Sick(lab, binary)
+    # Each page has series of its own, so that the figures of all scrapes are the same.
+    pages = text(*(f"a{number:03} 1\nb{number:03} 2\n" for number in range(1000)))
+    target, sink = Target("shop", pages), Sick(lab, binary)
     up, down = f"http://{target.address}/metrics", f"{NOWHERE}/metrics"
     documents = [scraping("shop", f"http://{sink.grpc}", up, down), EVERY_20_S, PENDING_POD]
     scene = Scene(lab, binary, sink=sink, documents=documents)
     page.open(scene.weir.admin, "targets")
     wait_cells(page, "#targets tr[data-key^='app-pods ']", {"Target": "pod shop/cart-0", "Job": "app-pods", "Why": "the pod is Pending"})
     row = f"#targets tr[data-key='static {up}']"
-    figures = {"Page": "8 B", "Samples": "2", "Series added": "2", "Lost": "0"}
+    figures = {"Page": "14 B", "Samples": "2", "Series added": "2", "Lost": "0"}
     wait_cells(page, row, {"Target": f"{up}\nstatic", "State": "up", "Pipelines": "metrics/shop", **figures})
     shown = cells(page, row)
     assert all(re.fullmatch(r"[\d.]+ (µs|ms|s)", shown[head]) for head in ("Ago", "Took")), shown
