@@ -143,25 +143,26 @@ _SCALE = 60
 _UNITS = {"m": 60, "h": 3600}
 
 
-def write_scaled_rules(path: Path) -> Path:
-    """The rules for a Prometheus that scrapes every second and not every minute."""
+def write_scaled_rules(path: Path, scale: int = _SCALE) -> Path:
+    """The rules for a Prometheus that scrapes every second and not every minute. With a smaller scale, a process may
+    stand still for longer before that is trouble."""
     document = yaml.safe_load(RULES.read_text())
     for group in document["groups"]:
         for rule in group["rules"]:
-            rule["expr"] = _scaled(rule["expr"])
+            rule["expr"] = _scaled(rule["expr"], scale)
             if "for" in rule:
-                rule["for"] = _seconds(rule["for"])
+                rule["for"] = _seconds(rule["for"], scale)
             annotations = rule.get("annotations", {})
-            annotations.update({name: _scaled(text) for name, text in annotations.items()})
+            annotations.update({name: _scaled(text, scale) for name, text in annotations.items()})
     path.write_text(yaml.safe_dump(document))
     return path
 
 
-def _scaled(text: str) -> str:
-    text = re.sub(r"\[(\d+[mh])\]", lambda found: f"[{_seconds(found[1])}]", text)
+def _scaled(text: str, scale: int) -> str:
+    text = re.sub(r"\[(\d+[mh])\]", lambda found: f"[{_seconds(found[1], scale)}]", text)
     text = re.sub(r"\b(\d\d) \* 3600\b", r"\1", text)
-    return re.sub(r"\* (60|3600)\b", lambda found: f"* {int(found[1]) // _SCALE}", text)
+    return re.sub(r"\* (60|3600)\b", lambda found: f"* {int(found[1]) // scale}", text)
 
 
-def _seconds(duration: str) -> str:
-    return f"{int(duration[:-1]) * _UNITS[duration[-1]] // _SCALE}s"
+def _seconds(duration: str, scale: int) -> str:
+    return f"{int(duration[:-1]) * _UNITS[duration[-1]] // scale}s"
