@@ -14,7 +14,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 T = TypeVar("T")
 
-DEADLINE_S = 45
+DEADLINE_S = 90
 LOADS = 3
 POLL_S = 0.05
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1480,950")

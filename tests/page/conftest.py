@@ -15,7 +15,7 @@ from harness.weir import pipeline
 from scenes import Scene, Sick, Traffic, send_log, shop
 
 _LOG_TAIL_BYTES = 3_000
-_REFUSED_WITHIN_S = 60
+_REFUSED_WITHIN_S = 120
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

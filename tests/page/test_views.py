@@ -110,7 +110,7 @@ def test_what_is_given_up_on_the_disk_leaves_samples(page: Page, lab: Lab, binar
             send_spans(scene.weir, span("cd" * 16, f"/{'x' * 200_000}"))
         return page.see(row)
 
-    page.wait(is_lost, "a loss", 60)
+    page.wait(is_lost, "a loss")
     samples = "#losses tr[data-key^='traces/shop dropped 2']"
     page.wait_text(samples, "weir.dev/backlog-max-bytes")
     assert "Copy" in page.text(samples)
@@ -139,7 +139,7 @@ def test_the_sick_pipeline_is_first_and_says_why(page: Page, lab: Lab, binary: P
     page.click(words)
     page.wait_text("#detail", "traces/shop: nothing delivered")
     assert "Connection refused" in page.text("#detail")
-    page.wait(lambda: re.search(r"traces/shop\s+healthy → nothing delivered", page.text("#events tbody tr:first-child")), "what changed is listed", 60)
+    page.wait(lambda: re.search(r"traces/shop\s+healthy → nothing delivered", page.text("#events tbody tr:first-child")), "what changed is listed")
     page.picture(pictures / "sick-pipelines.png")
     traffic.close()
     scene.weir.stop()
@@ -206,9 +206,9 @@ def test_red_is_what_has_come_to_a_stop(page: Page, lab: Lab, binary: Path, pict
         is_fast = re.search(r"^[1-9][\d,]*\n0?\.?[\d,]*[1-9][\d.,]* /s now$", page.text(lost))
         return bool(is_fast and re.search(r"Rejected:\s*\w+ [1-9][\d,]* \([\d.,]*[1-9][\d.,]*/s now\)", page.text(why)))
 
-    page.wait(is_losing, "losses a second, and for each reason", 60)
+    page.wait(is_losing, "losses a second, and for each reason")
     assert has(lost, "warn"), "some are lost, and others are delivered"
-    page.wait(lambda: has(stands, "bad"), "nothing is delivered", 60)
+    page.wait(lambda: has(stands, "bad"), "nothing is delivered")
     assert has("#summary", "bad")
     page.picture(pictures / "stopped.png")
     scene.weir.stop()
