@@ -72,6 +72,15 @@ def test_the_way_of_an_item_is_kept_up_to_date(page: Page, lab: Lab, binary: Pat
     scene.weir.stop()
 
 
+# Whether it is said that something was copied, which is gone after a second and a half.
+SAYS_COPIED = """
+    const lines = document.querySelector("#tap-items");
+    const look = () => { window.hasSaidCopied ||= lines.textContent.includes("Copied"); };
+    window.hasSaidCopied = false;
+    new MutationObserver(look).observe(lines, { childList: true, subtree: true });
+"""
+
+
 def test_an_item_unfolds_and_is_copied_as_a_sample(page: Page, busy: Scene) -> None:
     grant = {"permissions": ["clipboardReadWrite"], "origin": f"http://{busy.weir.admin}"}
     page.driver.execute_cdp_cmd("Browser.grantPermissions", grant)
@@ -81,8 +90,9 @@ def test_an_item_unfolds_and_is_copied_as_a_sample(page: Page, busy: Scene) -> N
     assert "ERROR" in page.text(LINES) and "of <b>somebody</b>" in page.text(LINES), "what others wrote is text"
     page.click(f"{LINES} summary")
     page.wait_text(LINES, 'k8s.namespace.name: "shop"')
+    page.driver.execute_script(SAYS_COPIED)
     page.button(LINES, "Copy as a sample for weir try")
-    page.wait_text(LINES, "Copied")
+    page.wait(lambda: page.driver.execute_script("return window.hasSaidCopied"), "that it was copied")
     sample = json.loads(page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])"))
     assert sample["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["severityText"] == "ERROR"
 
