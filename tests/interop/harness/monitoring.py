@@ -67,8 +67,8 @@ def _values(prometheus: Prometheus, variable: dict[str, Any], chosen: dict[str, 
         return [variable["query"]]
     asked = re.fullmatch(r"label_values\((.+), (\w+)\)", substituted(variable["query"], chosen))
     assert asked, f"variable {variable['name']}: {variable['query']} is not label_values(SERIES, LABEL)"
-    found = prometheus.get(f"label/{asked[2]}/values", **{"match[]": asked[1]})
-    assert found, f"variable {variable['name']} has no values: {variable['query']}"
+    values = lambda: prometheus.get(f"label/{asked[2]}/values", **{"match[]": asked[1]})
+    found = prometheus.process.wait_for(values, f"has values of the variable {variable['name']}: {variable['query']}")
     return [variable["allValue"]] if variable.get("includeAll") else found
 
 
