@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.run("up", "1")
         cluster.run("load-image", pack(tmp_path_factory.mktemp("image") / "weir.tar", _IMAGE))
         cluster.kubectl("apply", "--server-side", f"--filename={_DEPLOY / 'weir.yaml'}")
-        cluster.kubectl("rollout", "status", "deployment/telemetry-manager", f"--namespace={NAMESPACE}", "--timeout=120s")
+        cluster.kubectl("rollout", "status", "deployment/telemetry-manager", f"--namespace={NAMESPACE}", "--timeout=240s")
         cluster.kubectl("apply", f"--filename={_DEPLOY / 'telemetry.yaml'}")
         yield cluster
     finally:
@@ -54,13 +54,13 @@ def test_the_example_runs_as_it_is(cluster: Cluster) -> None:
     """The second command of a newcomer, with the backend that comes with it, and what `weir doctor` says."""
     example = f"--filename={_ROOT / 'examples/cluster.yaml'}"
     cluster.kubectl("apply", example)
-    wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 120)
+    wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 240)
     cluster.kubectl("wait", "deployment/sink", "--namespace=telemetry-backend", "--for=condition=Available", "--timeout=120s")
     delivered = lambda: {it["pipeline"] for it in _books(cluster) if it["delivered"] > 0 and it["pending"] == 0}
-    wait_until(lambda: delivered() == {f"{signal}/backend" for signal in ("traces", "metrics", "logs")}, "all three deliver", 120)
+    wait_until(lambda: delivered() == {f"{signal}/backend" for signal in ("traces", "metrics", "logs")}, "all three deliver", 240)
     seen = lambda: cluster.kubectl("logs", "--namespace=telemetry-backend", "deployment/sink")
     arrived = re.compile(r"received \d+ spans, \d+ points, \d+ records")
-    wait_until(lambda: arrived.search(seen()), "the sink says what has arrived", 60)
+    wait_until(lambda: arrived.search(seen()), "the sink says what has arrived", 120)
     said = _doctor(cluster, lambda it: it.returncode == 0)
     assert said.returncode == 0, said.stdout
     assert "All is well" in said.stdout, said.stdout
@@ -82,7 +82,7 @@ def test_everything_arrives_and_goes_where_a_secret_says(cluster: Cluster, backe
     pipelines = [_pipeline(kind) for kind in ("TracePipeline", "MetricPipeline", "LogPipeline")]
     cluster.apply(*pipelines)
     cluster.apply(_writer())
-    wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 120)
+    wait_until(lambda: _are_ready(cluster), "every condition of every pipeline is True, and nothing is being rolled out", 240)
     pods = _pods(cluster)
 
     wait_until(lambda: _push_all(cluster, pods) or _pushed(backends[0], "metrics"), "the pipelines run")
