@@ -57,6 +57,8 @@ TROUBLES = {
     "WeirNothingDelivered": {"full", "filling", "unauthorized", "no-room"},
     "WeirBackendRefuses": {"unauthorized"},
     "WeirBackendFails": {"some-failed"},
+    "WeirBackendCertificateEndsSoon": {"certificate-ends-soon"},
+    "WeirBackendCertificateEnds": {"certificate-ends-today", "certificate-ended"},
     "WeirDataLate": {"one-sided"},
     "WeirDataExpires": {"unauthorized"},
     "WeirBacklogNearlyFull": {"full", "memory", "no-room"},

@@ -24,8 +24,8 @@ class Authority:
         subject = ["-subj", f"/CN={name}", "-days", "1", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
         _openssl("req", "-x509", *_NEW_KEY, "-keyout", self._key, "-out", self.cert, *subject)
 
-    def issue(self, name: str) -> Identity:
-        """A certificate valid for 127.0.0.1 and localhost, as server and as client."""
+    def issue(self, name: str, days: int = 1) -> Identity:
+        """A certificate valid for 127.0.0.1 and localhost, as server and as client; after 0 days it has ended."""
         identity = Identity(self.directory / f"{name}.pem", self.directory / f"{name}.key")
         request = self.directory / f"{name}.csr"
         extensions = self.directory / f"{name}.ext"
@@ -36,7 +36,7 @@ class Authority:
         )
         _openssl("req", *_NEW_KEY, "-keyout", identity.key, "-out", request, "-subj", f"/CN={name}")
         signed_by = ["-CA", self.cert, "-CAkey", self._key, "-CAcreateserial", "-extfile", extensions]
-        _openssl("x509", "-req", "-in", request, *signed_by, "-days", "1", "-out", identity.cert)
+        _openssl("x509", "-req", "-in", request, *signed_by, "-days", str(days), "-out", identity.cert)
         return identity
 
 

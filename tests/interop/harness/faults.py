@@ -16,6 +16,7 @@ from typing import Any
 import requests
 
 from .api_server import ApiServer, write_kubeconfig
+from .certificates import Authority
 from .http_backend import HttpBackend
 from .process import Lab, Process, free_port
 from .weir import ANY_PORTS, Document, Sink, Weir, pipeline, ready_line
@@ -42,6 +43,8 @@ class Fleet:
         self.weirs: dict[str, Weir] = {}
         self._picky = HttpBackend(refused=_MARK)
         self._forgetful = ApiServer(forgets=True)
+        self._authority = Authority(lab.directory, "backends-ca")
+        self._over_tls: list[HttpBackend] = []
         # What is not started by `weir run`.
         self._beside: dict[str, str] = {}
         self._closing = threading.Event()
@@ -51,7 +54,8 @@ class Fleet:
         self._closing.set()
         if self._restarts:
             self._restarts.join()
-        self._picky.close()
+        for backend in (self._picky, *self._over_tls):
+            backend.close()
         self._forgetful.close()
 
     def addresses(self) -> dict[str, str]:
@@ -73,6 +77,13 @@ class Fleet:
         sink = Sink(self.lab, self.binary)
         sink.set_faults(**faults)
         return sink.grpc
+
+    def _secure(self, name: str, days: int, **tls: Any) -> Document:
+        """A pipeline, and its backend with a certificate of so many days."""
+        backend = HttpBackend(identity=self._authority.issue(name, days))
+        self._over_tls.append(backend)
+        tls.setdefault("ca", {"value": self._authority.cert.read_text()})
+        return pipeline("traces", name, backend.endpoint, protocol="http", tls=tls)
 
     def _script(self, name: str, *lines: str, under: str = "") -> Path:
         return _script(self.lab, self.binary, name, *lines, under=under)
@@ -96,6 +107,7 @@ class Fleet:
         _scrapes(metrics, targets)
         logs["spec"]["input"] = {"runtime": {"enabled": True}}
         documents.append(_fluent_bit("load-test-2", self._picky.endpoint))
+        documents.append(self._secure("over-tls", days=30))
         pods = self._pods(50, rotate_size="20kB")
         weir = self._start(service, *documents, _TELEMETRY, flags=("--pod-logs", str(pods)))
         for signal in marked:
@@ -109,6 +121,7 @@ class Fleet:
     def start_ill(self) -> None:
         """All troubles, at once."""
         self._start_ill_backends()
+        self._start_with_old_certificates()
         self._start_other_side()
         self._start_elsewhere()
         self._start_full()
@@ -139,6 +152,14 @@ class Fleet:
         self._push("traces", weir, 200)
         # Without a type, no request can be taken.
         _again_and_again(weir.process, lambda: requests.post(f"http://{weir.http}/v1/traces", data=b"x", timeout=5))
+
+    def _start_with_old_certificates(self) -> None:
+        """A process whose backends take everything, with certificates that nobody renews. The one that has ended is
+        believed because nobody looks at it."""
+        soon = self._secure("certificate-ends-soon", days=10)
+        today = self._secure("certificate-ends-today", days=1)
+        ended = self._secure("certificate-ended", days=0, insecureSkipVerify=True)
+        self._push("traces", self._start("old-certificates", soon, today, ended), 200)
 
     def _start_other_side(self) -> None:
         """A process that reaches a backend that another one does not."""
