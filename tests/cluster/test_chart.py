@@ -40,6 +40,8 @@ _ALL: _Given = [
     ("nodes.dataPath", "/given/data", ["--data-path=/given/data"]),
     ("nodes.tolerations", [{"key": "given-node-taint"}], ['--node-tolerations=[{"key":"given-node-taint"}]']),
     ("nodes.nodeSelector", {"given": "node-selector"}, ["--node-selector=given=node-selector"]),
+    ("nodes.adminTokenSecret.name", "given-tokens", ["--admin-token-secret=given-tokens/"]),
+    ("nodes.adminTokenSecret.key", "given-key", ["/given-key"]),
     ("nodes.args", ["--logs-start-at=end"], ["--node-arg=--logs-start-at=end"]),
     ("nodes.splitRoles", True, ["--split-roles"]),
     ("nodes.labels", {"given": "node-label"}, ["--additional-workload-label=given=node-label"]),

@@ -33,6 +33,6 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use options::{Autoscaling, Options, Replicas, Scale, SetLogLevel, Storage};
+pub use options::{Autoscaling, Options, Replicas, Scale, SecretKey, SetLogLevel, Storage};
 pub use pending::Pending;
 pub use shell::{Ports, run};

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use weir_kubernetes::Client;
-use weir_kubernetes::operator::{self, Autoscaling, Options, Pending, Ports, Replicas, Scale, Storage};
+use weir_kubernetes::operator::{self, Autoscaling, Options, Pending, Ports, Replicas, Scale, SecretKey, Storage};
 use weir_kubernetes::webhook::{self, Webhook};
 
 use crate::allocator;
@@ -73,6 +73,9 @@ pub(crate) struct OperatorArgs {
     /// ClusterTrustBundle whose certificates backends are verified with, in place of those of the image
     #[arg(long, help_heading = NODES, value_name = "NAME")]
     cluster_trust_bundle_name: Option<String>,
+    /// Key of a Secret in that namespace with the tokens that admin ports ask for, one per line [default: they ask for none]
+    #[arg(long, help_heading = NODES, value_name = "NAME/KEY", value_parser = secret_key)]
+    admin_token_secret: Option<SecretKey>,
     /// PriorityClass of the nodes
     #[arg(long, help_heading = NODES, value_name = "NAME", default_value = "telemetry-priority-class-high")]
     high_priority_class_name: String,
@@ -271,6 +274,7 @@ fn options(args: OperatorArgs, pending: Option<Pending>) -> anyhow::Result<Optio
         image: args.image,
         image_pull_secrets: args.image_pull_secret_name,
         trust_bundle: args.cluster_trust_bundle_name,
+        admin_tokens: args.admin_token_secret,
         max_pipelines: Some(args.max_pipelines).filter(|max| *max > 0),
         high_priority_class: args.high_priority_class_name,
         data_path: args.data_path,
@@ -291,6 +295,13 @@ fn options(args: OperatorArgs, pending: Option<Pending>) -> anyhow::Result<Optio
 fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("expected KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+fn secret_key(text: &str) -> Result<SecretKey, String> {
+    let is_right = |part: &str| !part.is_empty() && !part.contains('/');
+    let parts = text.split_once('/').filter(|(name, key)| is_right(name) && is_right(key));
+    let (name, key) = parts.ok_or("expected NAME/KEY")?;
+    Ok(SecretKey { name: name.to_owned(), key: key.to_owned() })
 }
 
 fn object(text: &str) -> Result<Value, String> {
@@ -314,6 +325,8 @@ mod tests {
     fn options_that_are_wrong_are_refused() {
         assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
         assert!(pair("a").is_err() && pair("=b").is_err());
+        assert_eq!(secret_key("a/b.c"), Ok(SecretKey { name: "a".to_owned(), key: "b.c".to_owned() }));
+        assert!(["a", "a/", "/b", "n/a/b"].iter().all(|text| secret_key(text).is_err()));
         assert!(object(RESOURCES).is_ok() && object("[]").is_err() && object("{").is_err());
         assert!(list(TOLERATIONS).is_ok() && list("{}").is_err());
     }

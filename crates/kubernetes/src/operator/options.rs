@@ -20,6 +20,8 @@ pub struct Options {
     pub image_pull_secrets: Vec<String>,
     /// A ClusterTrustBundle whose certificates take the place of the image's.
     pub trust_bundle: Option<String>,
+    /// Where the tokens are that the admin ports of the nodes ask for; `None` if these are open to their own machine.
+    pub admin_tokens: Option<SecretKey>,
     /// Pipelines of a kind at most; the oldest count.
     pub max_pipelines: Option<usize>,
     /// The PriorityClass of the nodes.
@@ -49,6 +51,15 @@ pub struct Options {
     pub pod_labels: BTreeMap<String, String>,
     /// See there.
     pub pod_annotations: BTreeMap<String, String>,
+}
+
+/// A key of a Secret in the namespace of the nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretKey {
+    /// The name of the Secret.
+    pub name: String,
+    /// The key of its data.
+    pub key: String,
 }
 
 /// Which workloads do the work. By default one pod on each node does all of it.

@@ -38,6 +38,7 @@ fn options() -> Options {
         image: "weir:1".to_owned(),
         image_pull_secrets: Vec::new(),
         trust_bundle: None,
+        admin_tokens: None,
         max_pipelines: None,
         high_priority_class: "telemetry-priority-class-high".to_owned(),
         data_path: "/var/lib/telemetry-weir".to_owned(),

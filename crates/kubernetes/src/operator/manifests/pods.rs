@@ -8,7 +8,7 @@ use super::{Nodes, labels};
 use crate::node::Roles;
 use crate::operator::layout::Workload;
 use crate::operator::names::{self, CONTAINER, NODE};
-use crate::operator::options::Replicas;
+use crate::operator::options::{Replicas, SecretKey};
 
 /// Time for clients to hear that a pod is going, for what is pending to be delivered, and for the directory to be left.
 const GRACE_SECONDS: u32 = 45;
@@ -30,6 +30,10 @@ const DATA: &str = "/var/lib/weir";
 const POD_LOGS: &str = "/var/log/pods";
 const CERTIFICATES: &str = "/etc/ssl/certs";
 const MESH_CERTIFICATES: &str = "/etc/istio-output-certs";
+/// The whole directory is mounted: what is mounted with a `subPath` stays as it was when the Secret changes.
+const ADMIN_TOKENS: &str = "/etc/weir/admin-tokens";
+/// The key of the Secret as a file, whatever its name is.
+const TOKENS_FILE: &str = "tokens";
 
 /// Ports of backends that go through the mesh whichever pipelines there are: one of another port changes the pods.
 const MESH_PORTS: [u16; 4] = [443, names::GRPC_PORT, names::HTTP_PORT, 8443];
@@ -137,6 +141,9 @@ impl Pods<'_> {
             // An autoscaler measures by it, too.
             args.extend(["--rebalance-cpu".to_owned(), cpu.as_str().map_or_else(|| cpu.to_string(), str::to_owned)]);
         }
+        if options.admin_tokens.is_some() {
+            args.extend(["--admin-token-file".to_owned(), format!("{ADMIN_TOKENS}/{TOKENS_FILE}")]);
+        }
         args.extend(options.node_args.iter().cloned());
         args
     }
@@ -210,6 +217,9 @@ impl Pods<'_> {
         if self.nodes.options.trust_bundle.is_some() {
             read_only("trust-bundle", CERTIFICATES);
         }
+        if self.nodes.options.admin_tokens.is_some() {
+            read_only("admin-tokens", ADMIN_TOKENS);
+        }
         if self.nodes.istio {
             read_only("istio-certs", MESH_CERTIFICATES);
         }
@@ -230,6 +240,10 @@ impl Pods<'_> {
         if let Some(name) = &self.nodes.options.trust_bundle {
             let bundle = json!({ "clusterTrustBundle": { "name": name, "path": "ca-certificates.crt" } });
             volumes.push(json!({ "name": "trust-bundle", "projected": { "sources": [bundle] } }));
+        }
+        if let Some(SecretKey { name, key }) = &self.nodes.options.admin_tokens {
+            let item = json!({ "key": key, "path": TOKENS_FILE });
+            volumes.push(json!({ "name": "admin-tokens", "secret": { "secretName": name, "items": [item] } }));
         }
         if self.nodes.istio {
             volumes.push(json!({ "name": "istio-certs", "emptyDir": {} }));

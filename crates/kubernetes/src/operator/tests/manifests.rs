@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::operator::manifests as made;
 use crate::operator::picture::Apis;
+use crate::operator::{Replicas, SecretKey};
 
 fn all_signals() -> Cluster {
     let mut cluster = Cluster::new();
@@ -196,6 +197,43 @@ fn options_reach_what_they_are_about_and_take_nothing_away() {
     assert!(container["args"].as_array().unwrap().contains(&json!("--memory=1GiB")));
     assert!(container["volumeMounts"].to_string().contains("/etc/ssl/certs"));
     assert!(spec["volumes"].to_string().contains("clusterTrustBundle"));
+}
+
+/// Whoever forwards a port to any of the pods needs a token. The kubelet brings it: nodes may read no more Secrets.
+#[test]
+fn tokens_of_the_admin_port_are_a_file_in_pods_of_each_workload() {
+    let mut cluster = all_signals();
+    let rights = |decision: &Decision| {
+        ["Role", "ClusterRole"].map(|kind| manifest(decision, kind, "telemetry-otlp-gateway").unwrap()["rules"].clone())
+    };
+    let without = cluster.decide();
+    assert!(!json!(without.apply).to_string().contains("admin-token"));
+    cluster.options.admin_tokens = Some(SecretKey { name: "page".to_owned(), key: "people".to_owned() });
+    cluster.options.node_args = vec!["--memory=1GiB".to_owned()];
+    let replicas =
+        Replicas { count: 2, autoscaling: None, storage: None, resources: json!({}), tolerations: json!([]) };
+    for gateway in [None, Some(replicas)] {
+        cluster.options.scale = Scale { split_roles: gateway.is_some(), gateway };
+        let decision = cluster.decide();
+        assert_eq!(rights(&decision), rights(&without));
+        let templates: Vec<_> =
+            decision.apply.iter().filter_map(|manifest| manifest.pointer("/spec/template/spec")).collect();
+        assert!(!templates.is_empty());
+        for spec in templates {
+            let volume = json!({
+                "name": "admin-tokens",
+                "secret": { "secretName": "page", "items": [{ "key": "people", "path": "tokens" }] },
+            });
+            assert!(spec["volumes"].as_array().unwrap().contains(&volume), "{}", spec["volumes"]);
+            let container = &spec["containers"][0];
+            let mount = json!({ "name": "admin-tokens", "mountPath": "/etc/weir/admin-tokens", "readOnly": true });
+            assert!(container["volumeMounts"].as_array().unwrap().contains(&mount), "{}", container["volumeMounts"]);
+            let args = container["args"].as_array().unwrap();
+            let of_port = ["--admin-token-file", "/etc/weir/admin-tokens/tokens", "--memory=1GiB"];
+            assert!(args.ends_with(&of_port.map(Value::from)), "{args:?}");
+            assert!(!spec["initContainers"].to_string().contains("admin-tokens"));
+        }
+    }
 }
 
 #[test]
