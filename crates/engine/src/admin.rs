@@ -35,7 +35,7 @@ use crate::budget::{Funds, Permit, Text};
 use crate::division::ADMIN_TLS_CONNECTIONS;
 use crate::receive::Gate;
 use crate::view::{Health, View};
-pub use readers::Readers;
+pub use readers::{Reader, Readers};
 
 /// The target of log lines about who looks at telemetry. They are logged whatever level is asked for.
 pub const AUDIT: &str = "audit";
@@ -102,7 +102,7 @@ pub struct Asked<'a> {
     /// What a client sent with POST: JSON, at most 64 KiB.
     pub body: &'a [u8],
     /// Who asks.
-    pub peer: IpAddr,
+    pub from: Reader,
     /// The whole path, as the client wrote it.
     pub path: &'a str,
     /// What follows it after `?`.
@@ -200,9 +200,10 @@ impl Desk {
     async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
         let (head, incoming) = request.into_parts();
         let route = self.routes.iter().find(|route| route.leads_to(head.uri.path()));
-        if let Some(refusal) = self.refusal(&head.headers, route) {
-            return refusal;
-        }
+        let token = match self.admit(&head.headers, route) {
+            Ok(token) => token,
+            Err(refusal) => return *refusal,
+        };
         let Some(route) = route else {
             let paths: Vec<_> = self.routes.iter().map(|route| route.path).collect();
             return text_answer(
@@ -230,7 +231,7 @@ impl Desk {
             body,
             _paid: paid,
             _alone: alone,
-            peer,
+            from: Reader { peer, token },
             view: self.view.clone(),
             funds: self.funds.clone(),
         };
@@ -243,23 +244,27 @@ impl Desk {
         if self.gate.is_some() && is_many { block_in_place(|| question.answer()) } else { question.answer() }
     }
 
-    /// Why this client may not see what is at the path. Where clients are not known, only this machine can connect; but
-    /// the page of a foreign site in a browser on this machine can, too: under a name of its own that it has pointed
-    /// here, or with a picture of this address, whose answer it cannot read. The browser says so.
-    fn refusal(&self, headers: &HeaderMap, route: Option<&Route>) -> Option<Answer> {
-        let gate = self.gate.as_ref().filter(|_| !route.is_some_and(|route| route.page.is_public()))?;
+    /// Which token this client has, if it needs one to see what is at the path; or why it may not see it.
+    ///
+    /// Where clients are not known, only this machine can connect; but the page of a foreign site in a browser on this
+    /// machine can, too: under a name of its own that it has pointed here, or with a picture of this address, whose
+    /// answer it cannot read. The browser says so.
+    fn admit(&self, headers: &HeaderMap, route: Option<&Route>) -> Result<Option<u32>, Box<Answer>> {
+        let is_public = route.is_some_and(|route| route.page.is_public());
+        let Some(gate) = self.gate.as_ref().filter(|_| !is_public) else { return Ok(None) };
         if !gate.knows_clients() && !headers.get(HOST).is_none_or(is_here) {
             let text =
                 "without a token or a certificate, only names of this machine are answered: localhost, or an address\n";
-            return Some(text_answer(StatusCode::MISDIRECTED_REQUEST, text));
+            return Err(Box::new(text_answer(StatusCode::MISDIRECTED_REQUEST, text)));
         }
         if !gate.knows_clients() && headers.get(SEC_FETCH_SITE).is_some_and(is_foreign) {
             let text = "without a token or a certificate, pages of other sites are not answered\n";
-            return Some(text_answer(StatusCode::FORBIDDEN, text));
+            return Err(Box::new(text_answer(StatusCode::FORBIDDEN, text)));
         }
-        let refusal = gate.check(headers).err()?;
-        let text = format!("{}\n", refusal.message);
-        Some(with(text_answer(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer"))
+        gate.check(headers).map_err(|refusal| {
+            let text = format!("{}\n", refusal.message);
+            Box::new(with(text_answer(StatusCode::UNAUTHORIZED, text), WWW_AUTHENTICATE, "Bearer"))
+        })
     }
 
     /// Reads what a client sends with POST, which is paid for before. It has to say that it is JSON: so the page of a
@@ -297,7 +302,7 @@ struct Question {
     _paid: Option<Permit>,
     /// No other page makes documents meanwhile, if this one does.
     _alone: Option<SemaphorePermit<'static>>,
-    peer: IpAddr,
+    from: Reader,
     view: View,
     funds: Funds,
 }
@@ -309,8 +314,8 @@ impl Question {
 
     /// `None` without memory.
     fn show(&self) -> Option<Answer> {
-        let Self { method, uri, body, peer, view, .. } = self;
-        let asked = Asked { method, body, peer: *peer, path: uri.path(), query: uri.query(), view };
+        let Self { method, uri, body, from, view, .. } = self;
+        let asked = Asked { method, body, from: *from, path: uri.path(), query: uri.query(), view };
         let mut text = Text::new(&self.funds)?;
         let Shown { status, content_type } = self.page.show(&asked, &mut text)?;
         Some(answer(status, content_type, text.into_bytes()))

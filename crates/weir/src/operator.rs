@@ -73,7 +73,7 @@ pub(crate) struct OperatorArgs {
     /// ClusterTrustBundle whose certificates backends are verified with, in place of those of the image
     #[arg(long, help_heading = NODES, value_name = "NAME")]
     cluster_trust_bundle_name: Option<String>,
-    /// Key of a Secret in that namespace with the tokens that admin ports ask for, one per line [default: they ask for none]
+    /// Key of a Secret there with tokens, one per line, of which admin ports want one [default: they want none]
     #[arg(long, help_heading = NODES, value_name = "NAME/KEY", value_parser = secret_key)]
     admin_token_secret: Option<SecretKey>,
     /// PriorityClass of the nodes

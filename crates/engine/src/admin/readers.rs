@@ -1,4 +1,4 @@
-//! Who looks at samples of telemetry: the log says so once for each address and what it looks at, as long as it goes on.
+//! Who looks at samples of telemetry: the log says so once for each reader and what it looks at, as long as it goes on.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -11,31 +11,40 @@ const PAUSE: Duration = Duration::from_secs(300);
 /// Of more at once, each look is logged.
 const MOST_READERS: usize = 64;
 
+/// Somebody who looks, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reader {
+    /// The address. All who forward a port of a pod have that of the pod itself.
+    pub peer: IpAddr,
+    /// Which token, if one is needed: its number in the file, counted from 1.
+    pub token: Option<u32>,
+}
+
 /// Those who have looked at samples lately.
 #[derive(Debug, Default)]
 pub struct Readers {
     /// When each of them looked last, and at what.
-    last: Mutex<Vec<(IpAddr, String, Instant)>>,
+    last: Mutex<Vec<(Reader, String, Instant)>>,
 }
 
 impl Readers {
     /// Notes a look. Whether this is somebody who has not looked at the same lately: the page of a browser asks every few
     /// seconds.
-    pub fn note(&self, peer: IpAddr, what: &str) -> bool {
-        self.note_at(peer, what, Instant::now())
+    pub fn note(&self, from: Reader, what: &str) -> bool {
+        self.note_at(from, what, Instant::now())
     }
 
-    fn note_at(&self, peer: IpAddr, what: &str, now: Instant) -> bool {
+    fn note_at(&self, from: Reader, what: &str, now: Instant) -> bool {
         let mut readers = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         readers.retain(|(.., last)| now.duration_since(*last) < PAUSE);
-        match readers.iter_mut().find(|(known, of, _)| *known == peer && of == what) {
+        match readers.iter_mut().find(|(known, of, _)| *known == from && of == what) {
             Some((.., last)) => {
                 *last = now;
                 false
             }
             None => {
                 if readers.len() < MOST_READERS {
-                    readers.push((peer, what.to_owned(), now));
+                    readers.push((from, what.to_owned(), now));
                 }
                 true
             }
@@ -50,12 +59,15 @@ mod tests {
     #[test]
     fn each_reader_is_logged_once_as_long_as_it_goes_on() {
         let (readers, begin) = (Readers::default(), Instant::now());
-        let is_new = |last: u8, what: &str, seconds| {
-            readers.note_at([10, 0, 0, last].into(), what, begin + Duration::from_secs(seconds))
+        let looks = |last: u8, token: Option<u32>, what: &str, seconds| {
+            let reader = Reader { peer: [10, 0, 0, last].into(), token };
+            readers.note_at(reader, what, begin + Duration::from_secs(seconds))
         };
-        let looks =
+        let is_new = |last, what, seconds| looks(last, None, what, seconds);
+        let first =
             [is_new(1, "a", 0), is_new(1, "a", 200), is_new(2, "a", 200), is_new(1, "b", 300), is_new(1, "a", 400)];
-        assert_eq!(looks, [true, false, true, true, false]);
+        assert_eq!(first, [true, false, true, true, false]);
         assert_eq!([is_new(2, "a", 600), is_new(1, "a", 600)], [true, false]);
+        assert_eq!([Some(1), Some(2), Some(1)].map(|token| looks(1, token, "a", 600)), [true, true, false]);
     }
 }

@@ -12,7 +12,7 @@ use http::header::AUTHORIZATION;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use rustls::{RootCertStore, ServerConfig};
-use subtle::{Choice, ConstantTimeEq as _};
+use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -142,22 +142,22 @@ impl Gate {
         self.rules().knows_clients
     }
 
-    /// Whether a request with these headers may be taken.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Whether a request with these headers may be taken, and which of the tokens it has, counted from 1.
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<Option<u32>, Refusal> {
         let rules = self.rules();
         if rules.tokens.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let given = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
         let Some(given) = given else { return Err(Refusal::unauthenticated("a bearer token is needed")) };
         // All are compared, and wholly, so that time tells nothing about which is nearest.
         let same = |token: &Secret| token.reveal().as_bytes().ct_eq(given);
-        let known = rules.tokens.iter().fold(Choice::from(0), |known, token| known | same(token));
-        if known.into() {
-            Ok(())
-        } else {
-            Err(Refusal::unauthenticated("the bearer token is not one of those configured"))
+        let tokens = (1_u32..).zip(&rules.tokens);
+        let number = tokens.fold(0, |known, (number, token)| u32::conditional_select(&known, &number, same(token)));
+        if number == 0 {
+            return Err(Refusal::unauthenticated("the bearer token is not one of those configured"));
         }
+        Ok(Some(number))
     }
 }
 
@@ -264,17 +264,17 @@ mod tests {
         let gate = Gate::new(ADMIN, &security).unwrap();
         let check = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
-            gate.check(&headers).is_ok()
+            gate.check(&headers).ok()
         };
-        for value in ["Bearer abc", "bearer abc", "BEARER other", "Bearer  abc "] {
-            assert!(check(value), "{value}");
+        for (value, number) in [("Bearer abc", 1), ("bearer abc", 1), ("BEARER other", 2), ("Bearer  abc ", 1)] {
+            assert_eq!(check(value), Some(Some(number)), "{value}");
         }
         for value in ["abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer ABC", "Basic abc", "Bearerabc"] {
-            assert!(!check(value), "{value}");
+            assert_eq!(check(value), None, "{value}");
         }
         assert!(gate.check(&HeaderMap::new()).is_err());
         gate.replace(gate.prepare(&PortSecurity::default()).unwrap());
-        assert!(gate.check(&HeaderMap::new()).is_ok());
+        assert!(matches!(gate.check(&HeaderMap::new()), Ok(None)));
     }
 
     #[test]

@@ -66,8 +66,8 @@ struct SampleJson<'a> {
 
 impl Page for LostPage {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
-        if self.readers.note(asked.peer, "") {
-            tracing::info!(target: AUDIT, from = %asked.peer, "{}", self.lost.said());
+        if self.readers.note(asked.from, "") {
+            tracing::info!(target: AUDIT, from = %asked.from.peer, token = asked.from.token, "{}", self.lost.said());
         }
         let most = asked.view.lost(self.lost).map(|(id, samples)| most_bytes(&id, &samples)).sum::<usize>();
         body.reserve(BRACKETS + most).then_some(())?;

@@ -35,8 +35,15 @@ impl RecentPage {
     /// The recent items of a pipeline. The log says who reads them: they are telemetry.
     pub(super) fn read(&self, pipeline: &PipelineId, redact: bool, asked: &Asked<'_>) -> RecentItems {
         let Some(recent) = asked.view.recent(pipeline) else { return RecentItems::default() };
-        if self.readers.note(asked.peer, &format!("{pipeline} {redact}")) {
-            tracing::info!(target: AUDIT, from = %asked.peer, %pipeline, redact, "somebody looks at recent items of telemetry");
+        if self.readers.note(asked.from, &format!("{pipeline} {redact}")) {
+            tracing::info!(
+                target: AUDIT,
+                from = %asked.from.peer,
+                token = asked.from.token,
+                %pipeline,
+                redact,
+                "somebody looks at recent items of telemetry"
+            );
         }
         recent
     }

@@ -110,9 +110,16 @@ impl RehearsalPage {
 
     /// The log says who tries rules, and on what.
     fn note(&self, Changed { pipeline, tap, .. }: &Changed, redact: bool, asked: &Asked<'_>) {
-        if self.readers.note(asked.peer, &format!("{pipeline} {tap:?} {redact}")) {
-            let from = asked.peer;
-            tracing::info!(target: AUDIT, %from, pipeline, tap, redact, "somebody tries rules on telemetry");
+        if self.readers.note(asked.from, &format!("{pipeline} {tap:?} {redact}")) {
+            tracing::info!(
+                target: AUDIT,
+                from = %asked.from.peer,
+                token = asked.from.token,
+                pipeline,
+                tap,
+                redact,
+                "somebody tries rules on telemetry"
+            );
         }
     }
 }

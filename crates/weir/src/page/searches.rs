@@ -96,13 +96,14 @@ impl Searches {
         tracing::info!(
             target: AUDIT,
             search = number,
-            from = %asked.peer,
+            from = %asked.from.peer,
+            token = asked.from.token,
             pipeline,
             redact,
             "somebody searches telemetry that waits on the disk"
         );
         // That has been said of whoever began it.
-        self.readers.note(asked.peer, &number.to_string());
+        self.readers.note(asked.from, &number.to_string());
         Ok(number)
     }
 
@@ -138,11 +139,12 @@ impl Searches {
 
     /// The number may be known to others than whoever began it.
     fn note(&self, asked: &Asked<'_>, one: &One<Wish, Findings>) {
-        if self.readers.note(asked.peer, &one.number.to_string()) {
+        if self.readers.note(asked.from, &one.number.to_string()) {
             tracing::info!(
                 target: AUDIT,
                 search = one.number,
-                from = %asked.peer,
+                from = %asked.from.peer,
+                token = asked.from.token,
                 redact = one.wish.redact,
                 "somebody looks at what a search of the disk has found"
             );

@@ -120,7 +120,8 @@ impl TapsPage {
         tracing::info!(
             target: AUDIT,
             tap,
-            from = %asked.peer,
+            from = %asked.from.peer,
+            token = asked.from.token,
             pipeline,
             edge,
             rule,
@@ -132,7 +133,7 @@ impl TapsPage {
             "a tap is open: somebody looks at telemetry"
         );
         // That has been said of whoever opened it.
-        self.readers.note(asked.peer, &tap.to_string());
+        self.readers.note(asked.from, &tap.to_string());
         let figures = self.taps.list();
         wishes.retain(|id, _| figures.iter().any(|figures| figures.id == *id));
         wishes.insert(tap, opened);
@@ -145,7 +146,7 @@ impl TapsPage {
         if !self.taps.close(id) {
             return Err(gone(number));
         }
-        tracing::info!(target: AUDIT, tap = id, from = %asked.peer, "a tap is closed");
+        tracing::info!(target: AUDIT, tap = id, from = %asked.from.peer, token = asked.from.token, "a tap is closed");
         Ok(Shown { status: StatusCode::NO_CONTENT, ..Shown::JSON })
     }
 
@@ -182,8 +183,15 @@ impl TapsPage {
 
     /// The log says who looks at what a tap has caught: its number is known to others than whoever opened it.
     pub(super) fn note(&self, tap: u64, redact: bool, asked: &Asked<'_>) {
-        if self.readers.note(asked.peer, &tap.to_string()) {
-            tracing::info!(target: AUDIT, tap, from = %asked.peer, redact, "somebody looks at what a tap has caught");
+        if self.readers.note(asked.from, &tap.to_string()) {
+            tracing::info!(
+                target: AUDIT,
+                tap,
+                from = %asked.from.peer,
+                token = asked.from.token,
+                redact,
+                "somebody looks at what a tap has caught"
+            );
         }
     }
 

@@ -96,8 +96,15 @@ impl TargetPages {
 
     /// The log says who looks: a page is telemetry.
     fn note(&self, asked: &Asked<'_>, url: &str, redact: bool) {
-        if self.readers.note(asked.peer, &format!("{url} {redact}")) {
-            tracing::info!(target: AUDIT, from = %asked.peer, target_url = url, redact, "somebody looks at the page of a target");
+        if self.readers.note(asked.from, &format!("{url} {redact}")) {
+            tracing::info!(
+                target: AUDIT,
+                from = %asked.from.peer,
+                token = asked.from.token,
+                target_url = url,
+                redact,
+                "somebody looks at the page of a target"
+            );
         }
     }
 }

@@ -35,6 +35,25 @@ async fn the_log_says_once_of_each_address_that_it_looks_at_samples() {
     }
 }
 
+/// All who forward a port of a pod have the same address. What they know them by is not said, but which of them it is.
+#[tokio::test]
+async fn the_log_says_which_token_it_was_and_not_what_it_is() {
+    let sink = sink("{}").await;
+    let directory = tempfile::TempDir::new().unwrap();
+    let tokens = directory.path().join("tokens");
+    std::fs::write(&tokens, "of-the-first\n\nof-the-second\n").unwrap();
+    let weir = Weir::start(&manifest("shop", sink.grpc), &["--admin-token-file", tokens.to_str().unwrap()]).await;
+    for (token, status) in [("of-the-first", 200), ("of-the-second", 200), ("of-the-first", 200), ("of-nobody", 401)] {
+        let request = format!("GET /rejected HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+        assert_eq!(status_from("127.0.0.1", admin(&weir), request.as_bytes()).await, status, "{token}");
+    }
+    let looked = || weir.all_logged("somebody looks at samples of what backends refused");
+    eventually("both are logged", async || looked().len() >= 2).await;
+    let who: Vec<_> = looked().iter().map(|line| json!([line["from"], line["token"]])).collect();
+    assert_eq!(who, [json!(["127.0.0.1", 1]), json!(["127.0.0.1", 2])]);
+    assert!(!json!(looked()).to_string().contains("of-the"));
+}
+
 /// Everybody knows the numbers of taps. That somebody has opened one is a line of its own.
 #[tokio::test]
 async fn the_log_says_who_looks_at_a_tap_that_somebody_else_has_opened() {
