@@ -3,15 +3,21 @@
 import json
 import os
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from cluster import HELM, Cluster, Refused, wait_until
-from installation import NAMESPACE, Installation
+from installation import NAMESPACE, NODES, Installation
 from scenarios import GROUP, NOBODY
 
 _OPERATORS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")
+_NODES = ("--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={NODES}")
+_ADMIN_PORT = 55679
+# A kubelet looks at the Secrets of a pod once a minute or so. Four times that.
+_MOUNTED_S = 240
 _OLD: list[tuple[str, str]] = [
     ("Deployment", "telemetry-trace-gateway"),
     ("DaemonSet", "telemetry-log-agent"),
@@ -238,6 +244,53 @@ def _wait_for_reason(cluster: Cluster, name: str, reason: str) -> None:
         return [condition["reason"] for condition in found.get("status", {}).get("conditions", [])]
 
     wait_until(lambda: reason in reasons(), f"{name} says {reason}")
+
+
+def test_the_admin_port_of_a_node_wants_a_token(cluster: Cluster, installation: Installation) -> None:
+    """From a Secret, which may change while pods run. Whoever may forward a port, and has none, sees no telemetry."""
+    cluster.apply(_tokens("first"))
+    installation.install(nodes=installation.values["nodes"] | {"adminTokenSecret": {"name": "admin-tokens"}})
+    cluster.apply(_pipeline("guarded"))
+    _wait_for_reason(cluster, "guarded", "GatewayConfigured")
+    pod = wait_until(lambda: _node_with_tokens(cluster), "a node that wants tokens is ready", 180)
+    asked = lambda token=None: _status(cluster, pod, "/api/recent?pipeline=traces/guarded", token)
+    wait_until(lambda: asked("first") == 200, "it shows telemetry to whoever has the token")
+    assert (asked(), asked("second")) == (401, 401)
+    looks = lambda: [line.get("token") for line in installation.logs(NODES) if line.get("target") == "audit"]
+    assert wait_until(looks, "the log says who has looked") == [1]
+
+    cluster.apply(_tokens("second"))
+    wait_until(lambda: asked("second") == 200, "the other token is taken", _MOUNTED_S)
+    assert asked("first") == 401
+    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+    installation.install()
+    cluster.kubectl("delete", "secret/admin-tokens", "--namespace", NAMESPACE)
+
+
+def _tokens(token: str) -> dict[str, object]:
+    metadata = {"name": "admin-tokens", "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"tokens": f"{token}\n"}}
+
+
+def _node_with_tokens(cluster: Cluster) -> str | None:
+    """The name of a pod that is ready."""
+    for pod in cluster.get("pods", *_NODES)["items"]:
+        is_ready = any(it["type"] == "Ready" and it["status"] == "True" for it in pod["status"].get("conditions", []))
+        has_tokens = "--admin-token-file" in pod["spec"]["containers"][0]["args"]
+        if is_ready and has_tokens and "deletionTimestamp" not in pod["metadata"]:
+            return pod["metadata"]["name"]
+    return None
+
+
+def _status(cluster: Cluster, pod: str, path: str, token: str | None) -> int:
+    """Of the answer of a pod's admin port. Each time with another `kubectl port-forward`."""
+    head = {"authorization": f"Bearer {token}"} if token else {}
+    with cluster.forwarded(pod, _ADMIN_PORT, NAMESPACE) as admin:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"http://{admin}{path}", headers=head), timeout=60) as answer:
+                return answer.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
 
 
 def test_values_that_are_wrong_are_refused(cluster: Cluster, installation: Installation) -> None:

@@ -35,7 +35,7 @@ async fn the_log_says_once_of_each_address_that_it_looks_at_samples() {
     }
 }
 
-/// All who forward a port of a pod have the same address. What they know them by is not said, but which of them it is.
+/// All who forward a port of a pod have one address: their tokens tell them apart, and are not in the log themselves.
 #[tokio::test]
 async fn the_log_says_which_token_it_was_and_not_what_it_is() {
     let sink = sink("{}").await;
