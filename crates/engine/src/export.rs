@@ -20,6 +20,7 @@ mod outcome;
 mod proxy;
 mod resolve;
 mod tls;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +50,7 @@ use local::Local;
 pub(crate) use outcome::{About, BackendRefusal, Outcome, RetryKind, TOO_LARGE};
 use proxy::Proxy;
 pub use tls::client_config;
+use words::LastWords;
 
 /// A request that has no answer after this long is tried again. Long, because a slow backend that does take the data
 /// makes every early retry a duplicate.
@@ -220,6 +222,7 @@ pub(crate) struct Exporter {
     /// How it answered all of them.
     codes: Arc<Codes>,
     asked: Unanswered,
+    last_words: LastWords,
     /// Whether a request has ended. A successor may lead elsewhere or have other credentials, so it begins anew.
     was_tried: AtomicBool,
 }
@@ -263,6 +266,7 @@ impl Exporter {
             answers,
             codes,
             asked,
+            last_words: LastWords::default(),
             was_tried,
         })
     }
@@ -402,7 +406,7 @@ impl Exporter {
 
 impl Backend for Exporter {
     fn send(&self, bodies: Vec<Bytes>) -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
-        Box::pin(async { self.attempt(bodies).await.legible() })
+        Box::pin(async { self.attempt(bodies).await.hiding(&self.last_words).legible() })
     }
 
     fn expiry(&self) -> Expiry {

@@ -1,10 +1,12 @@
 //! What people are told, in the log, on pages and in statuses: in which words, and how often.
 //!
 //! Words are why something failed, what a backend says, what a client's data holds, and when something was. How much is
-//! kept of a text is for those to say who keep it. And whoever reads a log wants to know what is wrong, and how much it is
-//! about; not the same line a thousand times. A condition that lasts has a line now and then: [`Seldom`]. Of many things
-//! that are in the same trouble so many are named: [`Warnings`]. What comes and goes has a few lines: [`Unsteady`].
-//! What comes again with each list has a line when it is new: [`Recurring`].
+//! kept of a text is for those to say who keep it. What looks like a secret in it is hidden by [`without_secrets`], and
+//! in words of others, who may quote data of a person, that as well by [`without_private`]. And whoever reads a log
+//! wants to know what is wrong, and how much it is about; not the same line a thousand times. A condition that lasts
+//! has a line now and then: [`Seldom`]. Of many things that are in the same trouble so many are named: [`Warnings`].
+//! What comes and goes has a few lines: [`Unsteady`]. What comes again with each list has a line when it is new:
+//! [`Recurring`].
 //!
 //! This crate must not know what is told, by whom, nor any other crate of this workspace, and reads no clock.
 //!
@@ -20,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod recurring;
+mod redaction;
 mod seldom;
 mod unsteady;
 mod warnings;
@@ -31,6 +34,7 @@ use std::iter::successors;
 use jiff::Timestamp;
 
 pub use recurring::Recurring;
+pub use redaction::{REDACTED, is_name_of_secret, without_private, without_secrets};
 pub use seldom::Seldom;
 pub use unsteady::Unsteady;
 pub use warnings::{LeftOut, Warnings};

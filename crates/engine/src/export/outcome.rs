@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use weir_legible::{line, line_with_causes};
 
+use super::words::LastWords;
+
 /// How much of what a backend says is kept.
 pub(super) const MAX_MESSAGE_CHARS: usize = 500;
 
@@ -103,13 +105,28 @@ impl Outcome {
         Self::Refused(BackendRefusal { about, code: code.into(), message: message.into(), hint: None })
     }
 
+    /// The same without what the backend should not have quoted: whatever looks like a secret or like data of a person.
+    /// Words of ours stay as they are, for they quote nothing.
+    pub(super) fn hiding(mut self, last: &LastWords) -> Self {
+        if let (true, Some(words)) = (self.is_answer(), self.message()) {
+            let shown = last.hide(words);
+            *self.message_mut() = shown;
+        }
+        self
+    }
+
     /// The same with a message fit for people, whatever the backend, or something in front of it, put there.
     pub(super) fn legible(mut self) -> Self {
-        let (Self::Delivered { message, .. }
-        | Self::Retry { message, .. }
-        | Self::Refused(BackendRefusal { message, .. })) = &mut self;
+        let message = self.message_mut();
         *message = line(message, MAX_MESSAGE_CHARS);
         self
+    }
+
+    fn message_mut(&mut self) -> &mut String {
+        let (Self::Delivered { message, .. }
+        | Self::Retry { message, .. }
+        | Self::Refused(BackendRefusal { message, .. })) = self;
+        message
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_testkit::backend::{Backend, Say};
 use weir_testkit::clients::send_all;
 use weir_testkit::data_dir::DataDir;
-use weir_testkit::eventually;
+use weir_testkit::{eventually, http};
 
 use crate::process::{Weir, manifest};
 
@@ -38,4 +38,29 @@ async fn what_a_backend_says_is_told_once_and_so_is_its_end() {
         eventually("its end is logged", async || logged("takes data again").len() == 1).await;
         assert_eq!(logged(begins).len(), 1);
     }
+}
+
+/// It is what somebody may put into any item, and backends quote items in their words.
+#[tokio::test]
+async fn what_a_backend_quotes_of_a_person_is_hidden_wherever_its_words_are_shown() {
+    const SAID: &str = "user anna.smith@example.com of tenant shop may not write {user_password='hunter2'}";
+    const SHOWN: &str = "user [redacted] of tenant shop may not write {user_password='[redacted]'}";
+    let (dir, away) = (DataDir::new(), Arc::new(AtomicBool::new(true)));
+    let backend = refusing(&away, Say::Code(7, SAID, None)).await;
+    let options = ["--data-dir", dir.arg(), "--spill-after", "10ms", "--look-every", "500ms"];
+    let weir = Weir::start(&manifest("backend", backend.address), &options).await;
+    send_all(weir.grpc, 0..REQUESTS, 100).await;
+    let hides = |text: &str| !text.contains("anna") && !text.contains("hunter");
+    for path in ["/health/pipelines", "/api/now"] {
+        let mut page = String::new();
+        eventually("the backend's words are shown", async || {
+            page = http::get(weir.metrics, path).await.text();
+            page.contains(SHOWN)
+        })
+        .await;
+        assert!(hides(&page), "{path}: {page}");
+    }
+    let cause = |line: &serde_json::Value| line["cause"].as_str().is_some_and(|cause| cause.contains(SHOWN));
+    eventually("they are in the log", async || weir.logs().iter().any(cause)).await;
+    weir.logs().iter().for_each(|line| assert!(hides(&line.to_string()), "{line}"));
 }
