@@ -300,10 +300,10 @@ impl Account {
         loss.items
     }
 
-    /// Keeps a sample of what was given up in memory, once a second.
+    /// Keeps a sample of what was given up in memory, once a second for each reason.
     pub(crate) fn sample_held(&self, reason: DropReason, items: u64, body: &[u8]) {
         let now_ms = unix_nanos() / 1_000_000;
-        if self.given_up.is_due(now_ms / 1000) {
+        if self.given_up.is_due(reason.as_str(), now_ms / 1000) {
             self.given_up.push(now_ms, (reason.as_str(), reason.explanation()), items, body);
         }
     }

@@ -1,16 +1,18 @@
 //! Samples of the last items that a backend refused for good, or that were given up.
 //!
-//! They are bounded, whatever backends and clients send: [`KEPT`] samples of each kind for each pipeline, each with at most
-//! [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
-//! code, and all of them within the room that is set aside for the pipeline. A code that comes again and again pushes out
-//! none that is rare. Bodies are copies: a slice would keep alive the request that it was cut from.
+//! They are bounded, whatever backends and clients send: [`KEPT`] samples of each kind for each pipeline, each with at
+//! most [`MAX_BODY_BYTES`] of the request, [`MAX_MESSAGE_BYTES`] of the backend's message and [`MAX_CODE_BYTES`] of its
+//! code, and all of them within the room that is set aside for the pipeline. A code that comes again and again pushes
+//! out none that is rare: the newest one of each code goes last. Where there is one a second, each reason has its own.
+//! Bodies are copies: a slice would keep alive the request that it was cut from.
 //!
 //! Samples are for inspection only; what was lost is counted in the books.
 
 mod page;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -19,7 +21,7 @@ pub(crate) use page::{Lost, LostPage};
 
 /// Samples of a pipeline.
 const KEPT: usize = 20;
-/// What was given up has one part in so many of the room: there is one a second, and they are much alike.
+/// What was given up has one part in so many of the room: each reason has one a second, and they are alike.
 const OF_ROOM_FOR_GIVEN_UP: usize = 4;
 /// One pipeline has no use for more room than this.
 pub(crate) const MAX_BYTES: usize = 360 * 1024;
@@ -85,8 +87,8 @@ pub(crate) fn rooms(room: usize) -> [usize; 2] {
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     room: AtomicUsize,
-    /// The second of the last one, of those of which there is one a second.
-    second: AtomicU64,
+    /// The second of the last one for each reason for which there is one a second. There are few such reasons.
+    seconds: Mutex<Vec<(&'static str, u64)>>,
     ring: Mutex<VecDeque<Arc<Sample>>>,
 }
 
@@ -99,9 +101,17 @@ impl Samples {
         fit(&mut ring, room);
     }
 
-    /// Whether there was none in this second yet, and there is room for one. True once.
-    pub(crate) fn is_due(&self, second: u64) -> bool {
-        self.room.load(Ordering::Relaxed) > 0 && self.second.swap(second, Ordering::Relaxed) != second
+    /// Whether there was none for this reason in this second yet, and there is room for one. True once.
+    pub(crate) fn is_due(&self, reason: &'static str, second: u64) -> bool {
+        if self.room.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, last)) = seconds.iter_mut().find(|(of, _)| *of == reason) {
+            return mem::replace(last, second) != second;
+        }
+        seconds.push((reason, second));
+        true
     }
 
     /// Forgets samples while they are larger than this together.
@@ -119,7 +129,7 @@ impl Samples {
 
 fn fit(ring: &mut VecDeque<Arc<Sample>>, room: usize) {
     while ring.len() > KEPT || ring.iter().map(|sample| sample.bytes()).sum::<usize>() > room {
-        // The oldest of the code that has most of them.
+        // The oldest of the code that has most of them: while a code has more than one, none goes that is its last.
         let alike = |of: &Sample| ring.iter().filter(|sample| sample.code == of.code).count();
         let Some((at, _)) = ring.iter().enumerate().rev().max_by_key(|(_, sample)| alike(sample)) else { return };
         ring.remove(at);
@@ -162,10 +172,28 @@ mod tests {
     }
 
     #[test]
-    fn one_a_second_is_due() {
+    fn each_code_has_one_before_others_have_two() {
         let samples = Samples::default();
         samples.fit(MAX_BYTES);
-        assert_eq!([7, 7, 8, 8].map(|second| samples.is_due(second)), [true, false, true, false]);
+        let codes: Vec<String> = (0..KEPT as u64).map(|code| code.to_string()).collect();
+        // Each of them comes more often than the one before.
+        for (code, times) in codes.iter().zip(1..) {
+            (0..times).for_each(|at| samples.push(at, (code, ""), 1, b"span"));
+        }
+        let kept: Vec<_> = samples.list().into_iter().rev().map(|sample| (sample.code.clone(), sample.at_ms)).collect();
+        assert_eq!(kept, codes.into_iter().zip(0..).collect::<Vec<_>>(), "the newest one of each");
+        samples.push(1000, ("19", ""), 1, b"span");
+        assert_eq!(samples.list().len(), KEPT);
+        assert_eq!(samples.list().iter().filter(|sample| sample.code == "19").count(), 1);
+    }
+
+    #[test]
+    fn one_a_second_is_due_for_each_reason() {
+        let samples = Samples::default();
+        samples.fit(MAX_BYTES);
+        let is_due = |reason| [7, 7, 8, 8].map(|second| samples.is_due(reason, second));
+        assert_eq!(["backlog_full", "backlog_age"].map(is_due), [[true, false, true, false]; 2]);
+        assert_eq!([8, 9].map(|second| samples.is_due("backlog_full", second)), [false, true]);
     }
 
     #[test]
@@ -209,6 +237,6 @@ mod tests {
         samples.fit(0);
         push(200);
         assert_eq!(samples.list(), []);
-        assert!(!samples.is_due(1), "without room none is looked for");
+        assert!(!samples.is_due("400", 1), "without room none is looked for");
     }
 }

@@ -321,13 +321,13 @@ impl Writer {
     }
 
     fn evict_backlog(&self, account: &Arc<Account>, max_bytes: u64, not_before_ms: u64, reason: DropReason) {
-        let sampling = self.sampling(std::slice::from_ref(account));
+        let sampling = self.sampling(std::slice::from_ref(account), reason);
         account.evict_backlog(max_bytes, not_before_ms, reason);
-        sampling.after(reason);
+        sampling.after();
     }
 
-    fn sampling(&self, accounts: &[Arc<Account>]) -> Sampling<'_> {
-        Sampling::before(&self.parts.budget, &self.looks, self.parts.clock.now_ms(), accounts)
+    fn sampling(&self, accounts: &[Arc<Account>], reason: DropReason) -> Sampling<'_> {
+        Sampling::before((&self.parts.budget, &self.looks), self.parts.clock.now_ms(), accounts, reason)
     }
 
     fn give_up_orphans(&self) {
@@ -388,9 +388,9 @@ impl Writer {
         };
         let may_lose = |id| account(id).is_some_and(|account| account.may_drop_oldest());
         let losing: Vec<_> = accounts.iter().filter(|account| account.may_drop_oldest()).cloned().collect();
-        let sampling = self.sampling(&losing);
+        let sampling = self.sampling(&losing, DropReason::DiskFull);
         let losses = self.parts.journal.evict_segment(&may_lose);
-        sampling.after(DropReason::DiskFull);
+        sampling.after();
         for (id, loss) in &losses {
             let Some(account) = account(*id) else { continue };
             account.lost(loss.items, DropReason::DiskFull);

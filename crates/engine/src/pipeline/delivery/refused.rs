@@ -231,7 +231,7 @@ impl Delivery {
         let (second, of) = (self.parts.clock.now_ms() / 1000, answered.batch.items());
         // A backend may say any number.
         let rejected = rejected.min(of);
-        if rejected > 0 && self.parts.stats.samples.is_due(second) {
+        if rejected > 0 && self.parts.stats.samples.is_due(PARTIAL_SUCCESS, second) {
             let message = format!("{rejected} of {of} items of this request, without a word which: {message}");
             self.sample(PARTIAL_SUCCESS, message.trim_end_matches(": "), rejected, answered.bodies.first());
         }

@@ -1,4 +1,4 @@
-//! Keeps a sample of what a backlog gives up: the first item of the oldest entry, once a second.
+//! Keeps a sample of what a backlog gives up: the first item of the oldest entry, once a second for each reason.
 //!
 //! The entry is known before it goes, and read once it is gone, while its file is still there. The writer has to get on: with
 //! many backlogs that are full, only some of them have a sample in each second.
@@ -39,15 +39,21 @@ impl Looks {
 pub(super) struct Sampling<'a> {
     budget: &'a Budget,
     now_ms: u64,
+    reason: DropReason,
     oldest: Vec<(Arc<Account>, Entry)>,
 }
 
 impl<'a> Sampling<'a> {
-    /// Looks at those of which a sample is due. `budget` pays for what is read.
-    pub(super) fn before(budget: &'a Budget, looks: &Looks, now_ms: u64, accounts: &[Arc<Account>]) -> Self {
+    /// Looks at those of which a sample is due for this reason. `budget` pays for what is read.
+    pub(super) fn before(
+        (budget, looks): (&'a Budget, &Looks),
+        now_ms: u64,
+        accounts: &[Arc<Account>],
+        reason: DropReason,
+    ) -> Self {
         let second = now_ms / 1000;
         // In this order: a backlog that is cut back many times a second takes one look of it.
-        let is_due = |account: &Account| account.given_up.is_due(second) && looks.may_look(second);
+        let is_due = |account: &Account| account.given_up.is_due(reason.as_str(), second) && looks.may_look(second);
         let oldest = |account: &Arc<Account>| {
             let queue = account.queue.as_ref().filter(|queue| queue.backlog().entries > 0 && is_due(account))?;
             // What is delivered from here on until it is given up would be taken for lost. That is a moment.
@@ -57,24 +63,24 @@ impl<'a> Sampling<'a> {
             }
             Some((Arc::clone(account), entry))
         };
-        Self { budget, now_ms, oldest: accounts.iter().filter_map(oldest).collect() }
+        Self { budget, now_ms, reason, oldest: accounts.iter().filter_map(oldest).collect() }
     }
 
     /// Keeps samples of those that are gone.
-    pub(super) fn after(self, reason: DropReason) {
+    pub(super) fn after(self) {
         for (account, entry) in &self.oldest {
             // Without memory, or without the bytes, there is no sample.
-            let _ = self.keep(account, entry, reason);
+            let _ = self.keep(account, entry);
         }
     }
 
-    fn keep(&self, account: &Account, entry: &Entry, reason: DropReason) -> Option<()> {
+    fn keep(&self, account: &Account, entry: &Entry) -> Option<()> {
         let queue = account.queue.as_ref().filter(|queue| !queue.journal.is_owed(queue.id, entry))?;
         // The entry, and an item of it.
         let _paid = self.budget.try_take(2 * (entry.payload_bytes as usize + OVERHEAD_BYTES))?;
         let body: Bytes = queue.journal.read(entry).ok()?.into();
         let first = weir_otlp::single(account.id.signal, &body).next()?.make();
-        let words = (reason.as_str(), reason.explanation());
+        let words = (self.reason.as_str(), self.reason.explanation());
         account.given_up.push(self.now_ms, words, entry.items.into(), &first);
         Some(())
     }
