@@ -26,7 +26,7 @@ pub(crate) mod pending;
 pub(crate) mod picture;
 pub(crate) mod references;
 pub(crate) mod shell;
-mod status;
+pub(crate) mod status;
 mod verdict;
 mod workload;
 

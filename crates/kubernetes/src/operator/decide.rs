@@ -15,7 +15,7 @@ use super::names;
 use super::object::{ObjectKey, is_being_deleted, kinds, name, text};
 use super::options::Options;
 use super::overrides::Overrides;
-use super::picture::{Picture, SecretName, SecretState, kind_of};
+use super::picture::{Picture, SecretName, SecretState, Stale, kind_of};
 use super::references::{self, References};
 use super::status::condition::{self, Condition, Status};
 use super::status::pipeline::{self, Standings};
@@ -27,6 +27,8 @@ use crate::changed_by::{Manager, Origin, Origins};
 /// How long nodes keep what they have when a Secret has gone, and stay when no pipeline can run any more. Tools that rotate
 /// a Secret delete it and make it anew.
 const IDLE: Duration = Duration::from_secs(10);
+/// An API server that starts knows no rights for some seconds: what it refuses for longer is told.
+const PATIENCE_WITH_RIGHTS: Duration = Duration::from_secs(10);
 /// A Telemetry that is being deleted waits for pods so long: some do not go, such as those of a node that is gone.
 const PATIENCE_WITH_PODS: Duration = Duration::from_secs(120);
 
@@ -68,6 +70,8 @@ struct Candidate<'a> {
     part: Option<PartText>,
     /// The port of the backend that these name.
     port: Option<u16>,
+    /// Secrets that it refers to and whose last known values are used.
+    stale: Vec<Stale>,
 }
 
 /// A pipeline that was decided on. Its documents are where nodes get them from, and not kept: those of a thousand pipelines
@@ -80,11 +84,12 @@ struct Decided<'a> {
     /// Whether nodes get it.
     runs: bool,
     port: Option<u16>,
+    stale: Vec<Stale>,
 }
 
 impl<'a> From<Candidate<'a>> for Decided<'a> {
-    fn from(Candidate { id, object, needs, verdict, part, port }: Candidate<'a>) -> Self {
-        Self { id, object, needs, verdict, runs: part.is_some(), port }
+    fn from(Candidate { id, object, needs, verdict, part, port, stale }: Candidate<'a>) -> Self {
+        Self { id, object, needs, verdict, runs: part.is_some(), port, stale }
     }
 }
 
@@ -167,7 +172,7 @@ struct Judge<'a, 'b> {
     telemetry: &'b TelemetryOfNodes,
     verdicts: &'b mut Verdicts,
     now: SystemTime,
-    /// When a Secret that went has been away for too long.
+    /// When a Secret that went has been away for too long, or one has been refused for so long that it is told.
     again: Option<SystemTime>,
 }
 
@@ -177,7 +182,7 @@ impl<'a> Judge<'a, '_> {
         let part = self.previous.part(kind_of(id.signal).1, object);
         let port = part.as_ref().and_then(|part| self.judged(id, part).port);
         let part = part.map(PartText::from);
-        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part, port }
+        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: None, part, port, stale: Vec::new() }
     }
 
     /// What is said of a part that nodes have.
@@ -186,10 +191,15 @@ impl<'a> Judge<'a, '_> {
         self.verdicts.of_last_good(id, &documents.collect::<Vec<_>>(), self.now)
     }
 
-    /// A pipeline as it is now. While a Secret was not looked up, or has gone a moment ago, nothing is known of it.
     fn candidate(&mut self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
         let references = references::of(object);
-        let secrets = match self.secrets(&references) {
+        let stale = self.stale(&references);
+        Candidate { stale, ..self.as_it_is(id, object, &references) }
+    }
+
+    /// A pipeline as it is now. While a Secret was not looked up, or has gone a moment ago, nothing is known of it.
+    fn as_it_is(&mut self, id: &'a PipelineId, object: &'a Value, references: &References) -> Candidate<'a> {
+        let secrets = match self.secrets(references) {
             Ok(Some(secrets)) => secrets,
             Ok(None) => return self.kept(id, object),
             Err(problem) => return self.last_good(id, object, refused(problem)),
@@ -205,7 +215,8 @@ impl<'a> Judge<'a, '_> {
         }
         let part = Some(Part { pipeline, secrets, is_old: false }.into());
         let port = verdict.port;
-        Candidate { id, object, needs: Needs::of(id.signal, object), verdict: Some(verdict), part, port }
+        let needs = Needs::of(id.signal, object);
+        Candidate { id, object, needs, verdict: Some(verdict), part, port, stale: Vec::new() }
     }
 
     /// OPERATOR-2: a pipeline that is wrong. It goes on as nodes have it, if they do
@@ -214,7 +225,7 @@ impl<'a> Judge<'a, '_> {
         let (part, port) = self.as_it_was(id, object).unzip();
         let needs = Needs::of(id.signal, part.as_ref().map_or(object, |part| &part.pipeline));
         let part = part.map(PartText::from);
-        Candidate { id, object, needs, verdict: Some(verdict), part, port: port.flatten() }
+        Candidate { id, object, needs, verdict: Some(verdict), part, port: port.flatten(), stale: Vec::new() }
     }
 
     /// What nodes have of a pipeline, with values of Secrets as they are now. Nothing if that would not be right any more, or
@@ -234,7 +245,7 @@ impl<'a> Judge<'a, '_> {
                     secrets.extend(known.iter().filter(|of| is_secret(of, &secret)).cloned());
                 }
                 Some(SecretState::Missing(_)) => return None,
-                Some(SecretState::Unreadable(_)) | None => {
+                Some(SecretState::Unreadable { .. }) | None => {
                     secrets.extend(known.iter().filter(|of| is_secret(of, &secret)).cloned());
                 }
             }
@@ -258,7 +269,7 @@ impl<'a> Judge<'a, '_> {
                 Some(SecretState::Missing(_)) => continue,
                 Some(SecretState::Present { values, .. }) => Arc::clone(values),
                 // What nodes have of it stays true until somebody knows better.
-                Some(SecretState::Unreadable(reason)) => match self.previous.secret(namespace, name) {
+                Some(SecretState::Unreadable { reason, .. }) => match self.previous.secret(namespace, name) {
                     Some(values) => Arc::new(values),
                     None => return Err(format!("cannot read Secret '{name}' of Namespace '{namespace}': {reason}")),
                 },
@@ -267,6 +278,23 @@ impl<'a> Judge<'a, '_> {
             secrets.push(verdict::secret(namespace, name, wanted));
         }
         Ok(Some(secrets))
+    }
+
+    /// The referenced Secrets that must not be read any more, and whose values are known from before.
+    fn stale(&mut self, references: &References) -> Vec<Stale> {
+        let since = |secret: &SecretName| match self.picture.secrets.get(secret)? {
+            SecretState::Present { unreadable_since, .. } => *unreadable_since,
+            SecretState::Unreadable { since, .. } => {
+                self.previous.secret(&secret.namespace, &secret.name).is_some().then_some(*since)
+            }
+            SecretState::Missing(_) => None,
+        };
+        let stale = |secret: &SecretName| Some(Stale { secret: secret.clone(), since: since(secret)? });
+        let all: Vec<_> = references.keys().filter_map(stale).collect();
+        let is_told = |stale: &Stale| stale.since + PATIENCE_WITH_RIGHTS <= self.now;
+        let (told, young): (Vec<_>, Vec<_>) = all.into_iter().partition(is_told);
+        self.again = young.iter().map(|stale| stale.since + PATIENCE_WITH_RIGHTS).chain(self.again).min();
+        told
     }
 }
 
@@ -327,7 +355,7 @@ fn versions(picture: &Picture, secrets: &[Value], before: Option<&Origin>) -> BT
         let [namespace, name] = [text(document, "/metadata/namespace")?, name(document)].map(str::to_owned);
         let id = format!("{namespace}/{name}");
         let version = match picture.secrets.get(&SecretName { namespace, name }) {
-            Some(SecretState::Present { values, resource_version }) if has(values, document) => {
+            Some(SecretState::Present { values, resource_version, .. }) if has(values, document) => {
                 resource_version.clone()
             }
             // What nodes have of it is from before.
@@ -462,12 +490,14 @@ impl Decision {
                 is_right: verdict.runs,
                 is_written,
                 finding: verdict.finding.as_ref(),
+                stale: &decided.stale,
                 gateway: &health[&layout.gateway],
                 agent: &health[&agent],
                 flow: picture.flow.get(*id),
                 delivers: picture.delivering.contains(*id),
                 probing: [layout.gateway, agent].map(|part| picture.probing.get(&part).copied().unwrap_or_default()),
                 flow_before: condition::reason(object, pipeline::FLOW),
+                configuration_before: condition::message(object, pipeline::CONFIGURATION),
             }
             .conditions();
             let mut status = json!({});

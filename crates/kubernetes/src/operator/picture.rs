@@ -89,10 +89,38 @@ pub(crate) struct SecretName {
 pub(crate) enum SecretState {
     /// There is none: since a moment, if there was one before.
     Missing(Option<SystemTime>),
-    /// The API server does not let us look, for this reason.
-    Unreadable(String),
-    /// Its values in base64, by their keys.
-    Present { values: Arc<BTreeMap<String, String>>, resource_version: Option<String> },
+    /// The API server does not let us look, for this reason, since a moment.
+    Unreadable { reason: String, since: SystemTime },
+    /// Its values in base64, by their keys. They are those that were read last, if it must not be read any more since a
+    /// moment.
+    Present {
+        values: Arc<BTreeMap<String, String>>,
+        resource_version: Option<String>,
+        unreadable_since: Option<SystemTime>,
+    },
+}
+
+impl SecretState {
+    /// What is known of a Secret when the API server does not let us look. What was read before stays true, but nobody
+    /// knows any more that there is none. The first refusal counts.
+    pub(crate) fn refused(before: Option<&Self>, reason: String, now: SystemTime) -> Self {
+        match before {
+            Some(Self::Present { values, resource_version, unreadable_since }) => Self::Present {
+                values: Arc::clone(values),
+                resource_version: resource_version.clone(),
+                unreadable_since: unreadable_since.or(Some(now)),
+            },
+            Some(known @ Self::Unreadable { .. }) => known.clone(),
+            Some(Self::Missing(_)) | None => Self::Unreadable { reason, since: now },
+        }
+    }
+}
+
+/// A Secret whose last known values are used because it must not be read any more, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stale {
+    pub(crate) secret: SecretName,
+    pub(crate) since: SystemTime,
 }
 
 /// A workload, as far as it says how its pods are.

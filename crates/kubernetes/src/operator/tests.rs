@@ -132,7 +132,15 @@ impl Cluster {
     fn secret_in(&mut self, version: &str, name: &str, values: &[(&str, &str)]) -> &mut Self {
         let values = values.iter().map(|(key, value)| ((*key).to_owned(), BASE64_STANDARD.encode(value))).collect();
         let resource_version = Some(version.to_owned());
-        self.state(name, SecretState::Present { values: Arc::new(values), resource_version })
+        self.state(name, SecretState::Present { values: Arc::new(values), resource_version, unreadable_since: None })
+    }
+
+    /// The API server does not let the operator read a Secret any more, from now on.
+    fn refuse(&mut self, name: &str) -> &mut Self {
+        let secret = SecretName { namespace: "shop".to_owned(), name: name.to_owned() };
+        let before = self.picture.secrets.get(&secret);
+        let after = SecretState::refused(before, "forbidden".to_owned(), self.now);
+        self.state(name, after)
     }
 
     fn state(&mut self, name: &str, state: SecretState) -> &mut Self {

@@ -80,12 +80,41 @@ async fn a_right_that_is_taken_away_costs_no_pipeline(cluster: &Cluster, proxy: 
     eventually("it is refused", || async { (proxy.refused() > 0).then_some(()) }).await;
     cluster.send(Method::PATCH, &format!("{SECRETS}/backend"), Some(&secret("http://two:4317"))).await.ok();
     changes_are_seen(cluster, "meanwhile").await;
-    // What was read before goes on.
-    has_reason(cluster, &path(shop), "ConfigurationGenerated", "GatewayConfigured").await;
+    // What was read before goes on, and says so.
+    says_unreadable(cluster, shop, true).await;
+    an_event_tells_once(cluster, shop).await;
     let meanwhile = revision(cluster).await.unwrap();
     assert_ne!(before, meanwhile);
     proxy.falls_ill(Illness::None);
     eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != meanwhile) }).await;
+    says_unreadable(cluster, shop, false).await;
+}
+
+/// Waits until a pipeline that is well says that its Secret cannot be read, or does not say so any more.
+async fn says_unreadable(cluster: &Cluster, shop: &Value, expected: bool) {
+    let what = format!("it says that its Secret cannot be read: {expected}");
+    eventually(&what, || async {
+        let condition = has_reason(cluster, &path(shop), "ConfigurationGenerated", "GatewayConfigured").await;
+        assert_eq!(condition["status"], "True", "{condition}");
+        let says = condition["message"].as_str()?.contains("Secret shop/backend cannot be read since 2");
+        (says == expected).then_some(())
+    })
+    .await;
+}
+
+async fn an_event_tells_once(cluster: &Cluster, shop: &Value) {
+    let told = async || {
+        let events = found(cluster, "/apis/events.k8s.io/v1/namespaces/default/events").await?;
+        let is_it = |event: &&Value| {
+            event["regarding"]["name"] == shop["metadata"]["name"] && event["reason"] == "ReferencedSecretUnreadable"
+        };
+        Some(events["items"].as_array()?.iter().filter(is_it).cloned().collect::<Vec<_>>())
+    };
+    let events =
+        eventually("an event tells of the Secret", || async { told().await.filter(|events| !events.is_empty()) }).await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["type"], "Warning");
+    assert!(events[0]["note"].as_str().unwrap().contains("Let the operator get, list and watch Secrets again"));
 }
 
 async fn what_may_not_be_written_is_said(cluster: &Cluster, proxy: &Proxy) {

@@ -67,7 +67,7 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Ar
     let (mut found, mut failures) = (SecretState::Missing(None), Failures::new("Secret", &world));
     let trim = |object: Secret| {
         let resource_version = object.metadata.resource_version.clone();
-        SecretState::Present { values: Arc::new(trim::values(object)), resource_version }
+        SecretState::Present { values: Arc::new(trim::values(object)), resource_version, unreadable_since: None }
     };
     watch::follow(watcher(api, only), RETRY, trim, |seen| {
         drop(turn.take());
@@ -92,7 +92,7 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Ar
 fn gone(before: &SecretState) -> SecretState {
     match before {
         SecretState::Missing(since) => SecretState::Missing(*since),
-        SecretState::Unreadable(_) => SecretState::Missing(None),
+        SecretState::Unreadable { .. } => SecretState::Missing(None),
         SecretState::Present { .. } => SecretState::Missing(Some(SystemTime::now())),
     }
 }
@@ -101,10 +101,15 @@ fn set(world: &World, secret: &SecretName, state: SecretState) {
     world.see(|seen| drop(Arc::make_mut(&mut seen.secrets).insert(secret.clone(), state)));
 }
 
-/// What was read before stays true.
+/// Nobody is woken by a refusal that is known.
 fn unreadable(world: &World, secret: &SecretName, reason: String) {
-    let is_known = world.look(|seen| seen.secrets.contains_key(secret));
-    if !is_known {
-        set(world, secret, SecretState::Unreadable(reason));
-    }
+    world.see_whether(|seen| {
+        let before = seen.secrets.get(secret);
+        let after = SecretState::refused(before, reason, SystemTime::now());
+        let is_news = before != Some(&after);
+        if is_news {
+            Arc::make_mut(&mut seen.secrets).insert(secret.clone(), after);
+        }
+        is_news
+    });
 }

@@ -9,6 +9,11 @@ use crate::operator::object::{ObjectKey, generation, text};
 
 /// What the API server takes of a message.
 const MAX_MESSAGE_BYTES: usize = 32_768;
+/// What the message of a condition says of a Secret whose last known values are used. The condition keeps its reason,
+/// so this tells whether it was said before.
+pub(crate) const UNREADABLE: &str = "cannot be read since ";
+/// The reason of the event that tells of it.
+const SECRET_UNREADABLE: &str = "ReferencedSecretUnreadable";
 /// What it takes of the note of an event.
 const MAX_NOTE_BYTES: usize = 1024;
 
@@ -43,9 +48,14 @@ impl Condition {
     pub(crate) fn new(kind: &'static str, met: Met, reason: &'static str, message: impl Into<String>) -> Self {
         Self { kind, met, reason, message: shortened(message.into(), MAX_MESSAGE_BYTES) }
     }
+
+    /// Whether it says that a Secret must not be read any more. A Telemetry only repeats its pipelines.
+    fn says_unreadable(&self) -> bool {
+        self.kind == "ConfigurationGenerated" && self.message.contains(UNREADABLE)
+    }
 }
 
-/// A condition that has changed. Its message is in the status.
+/// A condition that has changed, or says something new. Its message is in the status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The type of the condition.
@@ -100,7 +110,7 @@ impl Status {
 /// The conditions as a status has them, for an object with the conditions that it has now. Times of transitions stay
 /// where the status of a condition does. Of the kinds `kept`, those that are not among these stay as they are.
 pub(crate) fn written(object: &Value, conditions: &[Condition], kept: &[&str], now: SystemTime) -> Value {
-    let now = Timestamp::try_from(now).map(|now| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default();
+    let now = time(now);
     let write = |condition: &Condition| {
         let before = found(object, condition.kind);
         let same = before.filter(|before| text(before, "/status") == Some(condition.met.name()));
@@ -132,7 +142,21 @@ fn changes(object: &Value, conditions: &[Condition]) -> Vec<Change> {
         reason: condition.reason,
         is_warning: condition.met == Met::False || condition.reason == "TLSCertificateAboutToExpire",
     };
-    changed.map(change).collect()
+    let warning =
+        |condition: &Condition| Change { condition: condition.kind, reason: SECRET_UNREADABLE, is_warning: true };
+    let is_said = |condition: &Condition| message(object, condition.kind).is_some_and(|it| it.contains(UNREADABLE));
+    let begins = conditions.iter().filter(|condition| condition.says_unreadable() && !is_said(condition));
+    changed.map(change).chain(begins.map(warning)).collect()
+}
+
+/// A time as conditions have it.
+pub(crate) fn time(time: SystemTime) -> String {
+    Timestamp::try_from(time).map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
+}
+
+/// The message of a condition that an object has.
+pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    text(found(object, kind)?, "/message")
 }
 
 /// The reason of a condition that an object has.

@@ -3,9 +3,9 @@
 use weir_observe::{State, amount, message};
 use weir_plan::Signal;
 
-use super::condition::{Condition, Met};
+use super::condition::{self, Condition, Met, UNREADABLE};
 use crate::operator::flow::{Flow, Found, Probing};
-use crate::operator::picture::{items_of, kind_of};
+use crate::operator::picture::{SecretName, Stale, items_of, kind_of};
 use crate::operator::verdict::{Finding, Needs};
 use crate::operator::workload::{Health, Standing};
 
@@ -31,6 +31,8 @@ pub(crate) struct Standings<'a> {
     /// Whether what nodes are to have could be written.
     pub(crate) is_written: bool,
     pub(crate) finding: Option<&'a Finding>,
+    /// Secrets whose last known values are used.
+    pub(crate) stale: &'a [Stale],
     pub(crate) gateway: &'a Health,
     pub(crate) agent: &'a Health,
     /// What is wrong with how data flows, if anything is.
@@ -42,6 +44,8 @@ pub(crate) struct Standings<'a> {
     /// The reason that the status has for how data flows. Whoever leads anew has asked nobody yet: what nodes said stays
     /// true meanwhile.
     pub(crate) flow_before: Option<&'a str>,
+    /// The message that the status has for the configuration.
+    pub(crate) configuration_before: Option<&'a str>,
 }
 
 impl Standings<'_> {
@@ -67,7 +71,7 @@ impl Standings<'_> {
     }
 
     fn configuration(&self) -> Condition {
-        let kind = self.kind();
+        let (kind, stale) = (self.kind(), self.stale());
         match self.finding {
             Some(Finding { reason, message }) => {
                 let met = if self.is_of_later() { Met::True } else { Met::False };
@@ -75,7 +79,7 @@ impl Standings<'_> {
                     (true, false) => "; the nodes go on with the last specification that was right",
                     _ => "",
                 };
-                Condition::new(CONFIGURATION, met, reason, format!("{message}{goes_on}"))
+                Condition::new(CONFIGURATION, met, reason, format!("{message}{goes_on}{stale}"))
             }
             None => {
                 let (reason, part) = if self.needs.fluent_bit {
@@ -83,10 +87,32 @@ impl Standings<'_> {
                 } else {
                     ("GatewayConfigured", "OTLP Gateway")
                 };
-                let message = format!("{kind} specification is successfully applied to the configuration of {part}");
+                let message =
+                    format!("{kind} specification is successfully applied to the configuration of {part}{stale}");
                 Condition::new(CONFIGURATION, Met::True, reason, message)
             }
         }
+    }
+
+    /// What to say of Secrets whose last known values are used.
+    fn stale(&self) -> String {
+        let each: Vec<_> = self.stale.iter().map(|stale| self.unreadable(stale)).collect();
+        if each.is_empty() {
+            return String::new();
+        }
+        format!(
+            ". {}: the values that were read last are used, and changes are not followed. Let the operator get, list \
+             and watch Secrets again",
+            each.join(", ")
+        )
+    }
+
+    /// Whoever leads anew is refused later than the leader before, so an earlier time in the status counts.
+    fn unreadable(&self, Stale { secret: SecretName { namespace, name }, since }: &Stale) -> String {
+        let (said, seen) = (format!("Secret {namespace}/{name} {UNREADABLE}"), condition::time(*since));
+        let before = self.configuration_before.and_then(|before| before.split_once(&said)?.1.get(..seen.len()));
+        let since = before.filter(|before| *before < seen.as_str()).unwrap_or(&seen);
+        format!("{said}{since}")
     }
 
     fn gateway(&self) -> Condition {

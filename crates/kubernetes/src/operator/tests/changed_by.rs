@@ -106,7 +106,8 @@ fn versions_of_secrets_are_those_of_the_values_that_nodes_get() {
     assert_eq!(told(&mut cluster), is("7"), "nodes get nothing anew");
     cluster.secret_in("9", "backend", &[two]);
     assert_eq!(told(&mut cluster), is("9"));
-    cluster.state("backend", SecretState::Unreadable("forbidden".to_owned())).trace("other");
+    let (reason, since) = ("forbidden".to_owned(), cluster.now);
+    cluster.state("backend", SecretState::Unreadable { reason, since }).trace("other");
     assert_eq!(told(&mut cluster), is("9"), "what nodes have of it stays");
 }
 

@@ -198,14 +198,88 @@ fn secrets_that_cannot_be_read_leave_what_nodes_have() {
     // A new operator, which may not look.
     cluster.picture.secrets = Arc::default();
     assert_eq!(cluster.decide().configuration.unwrap(), before, "not looked up yet");
-    cluster.state("backend", SecretState::Unreadable("forbidden".to_owned()));
+    cluster.refuse("backend");
     assert_eq!(cluster.decide().configuration.unwrap(), before);
 
     let mut fresh = Cluster::new();
-    fresh.pipeline(Signal::Traces, "shop", spec).state("backend", SecretState::Unreadable("forbidden".to_owned()));
+    fresh.pipeline(Signal::Traces, "shop", spec).refuse("backend");
     let (status, reason, message) = condition(&fresh.decide(), "shop", "ConfigurationGenerated");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ValidationFailed"));
     assert_eq!(message, "cannot read Secret 'backend' of Namespace 'shop': forbidden");
+}
+
+/// What is said of a Secret whose last known values are used, after what is said otherwise.
+fn stale(since: &str) -> String {
+    format!(
+        ". Secret shop/backend cannot be read since {since}: the values that were read last are used, and changes are \
+         not followed. Let the operator get, list and watch Secrets again"
+    )
+}
+
+#[test]
+fn that_a_secret_must_not_be_read_any_more_is_said_and_its_values_stay() {
+    let mut cluster = Cluster::new();
+    cluster.pipeline(Signal::Traces, "shop", json!({ "output": of_secret("backend", "endpoint") })).telemetry();
+    cluster.secret("backend", &[("endpoint", "http://b:4317")]);
+    let before = cluster.settle();
+    let (.., well) = condition(&before, "shop", "ConfigurationGenerated");
+
+    cluster.refuse("backend");
+    let patience = cluster.now + Duration::from_secs(10);
+    let decision = cluster.settle();
+    assert_eq!((decision.statuses.len(), decision.again), (0, Some(patience)), "an API server may just have started");
+    cluster.now = patience;
+    // It is refused again and again.
+    let decision = cluster.refuse("backend").settle();
+    assert_eq!(decision.configuration, before.configuration, "nodes keep what they have");
+    let (status, reason, message) = condition(&decision, "shop", "ConfigurationGenerated");
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "GatewayConfigured"));
+    assert_eq!(message, format!("{well}{}", stale("2026-09-21T14:13:20Z")));
+    let begins = Change { condition: "ConfigurationGenerated", reason: "ReferencedSecretUnreadable", is_warning: true };
+    assert_eq!(events(&decision), [begins]);
+
+    // Somebody else leads, who never read it: the status remembers since when, and what was told.
+    cluster.picture.secrets = Arc::default();
+    cluster.now += Duration::from_secs(60);
+    cluster.refuse("backend");
+    cluster.now += Duration::from_secs(60);
+    let decision = cluster.settle();
+    assert_eq!((decision.statuses.len(), &decision.configuration), (0, &before.configuration));
+
+    cluster.secret("backend", &[("endpoint", "http://b:4317")]);
+    let decision = cluster.settle();
+    assert_eq!(condition(&decision, "shop", "ConfigurationGenerated").2, well, "the right is back");
+    assert_eq!(events(&decision), []);
+}
+
+#[test]
+fn a_pipeline_that_is_wrong_says_so_of_its_secrets_too() {
+    let (cert, key) = expired();
+    let key_of =
+        |key: &str| json!({ "valueFrom": { "secretKeyRef": { "name": "backend", "namespace": "shop", "key": key } } });
+    let tls = json!({ "cert": key_of("cert"), "key": key_of("key") });
+    let mut cluster = Cluster::new();
+    cluster
+        .pipeline(Signal::Traces, "shop", with_tls(tls))
+        .secret("backend", &[("cert", cert.as_str()), ("key", key.as_str())]);
+    cluster.refuse("backend").now += Duration::from_secs(10);
+    let (status, reason, message) = condition(&cluster.settle(), "shop", "ConfigurationGenerated");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "TLSCertificateExpired"));
+    assert!(message.ends_with(&stale("2026-09-21T14:13:20Z")), "the new one may be there: {message}");
+}
+
+/// Somebody may have made it by now.
+#[test]
+fn a_secret_that_must_not_be_read_is_not_called_missing() {
+    let mut cluster = Cluster::new();
+    cluster.pipeline(Signal::Traces, "shop", json!({ "output": of_secret("backend", "endpoint") }));
+    cluster.state("backend", SecretState::Missing(None));
+    assert_eq!(brief(&cluster.settle(), "shop", "ConfigurationGenerated"), "False ReferencedSecretMissing");
+    let (status, reason, message) = condition(&cluster.refuse("backend").settle(), "shop", "ConfigurationGenerated");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ValidationFailed"));
+    assert_eq!(message, "cannot read Secret 'backend' of Namespace 'shop': forbidden");
+    cluster.now += Duration::from_secs(60);
+    assert_eq!(cluster.settle().statuses.len(), 0, "no values of it are used");
 }
 
 #[test]
