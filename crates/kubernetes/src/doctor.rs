@@ -47,6 +47,8 @@ pub struct Examination {
     pub leader: Option<String>,
     /// The certificates of pipelines and of the webhooks.
     pub certificates: Vec<CertificateSeen>,
+    /// Configurations of the webhooks that are not there, by their kinds and names, if there are webhooks.
+    pub missing_webhooks: Vec<String>,
     /// Warnings about pods and pipelines, the newest last.
     pub events: Vec<String>,
     /// What could not be read, and why.

@@ -21,6 +21,7 @@ use crate::operator::Pending;
 use keeper::Keeper;
 
 pub(crate) use keeper::{AUTHORITIES, SERVER};
+pub(crate) use registration::CONFIGURATIONS;
 pub use registration::configurations;
 pub use server::ServeError;
 

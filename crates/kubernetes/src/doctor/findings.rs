@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::{CertificateSeen, ConditionSeen, Examination, Finding, Part, PodSeen, Resource, Totals};
 use crate::node::CONFIGURATION;
+use crate::operator::status::condition::UNREADABLE;
+use crate::operator::status::pipeline;
 
 /// A certificate that ends sooner is told of, as in the conditions.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -27,12 +29,20 @@ const FAILS_HERE: &str = "unsent";
 const LOOK_HERE: &str =
     "the backend is not asked, so look at that cause: the token server, the credentials, or the memory of the node";
 
+/// Who takes a right away does it by a role of the chart, or of their own.
+const RIGHT_TO_SECRETS: &str = "let the ServiceAccount of the operator get, list and watch Secrets in every namespace: \
+                                `helm upgrade` with the same values restores the ClusterRole of the chart";
+const WEBHOOKS_MISSING: &str = "`helm upgrade` with the same values makes it again: an operator of the chart has no \
+                                right to (docs/kubernetes.md#webhooks). Then look at pipelines that were changed \
+                                meanwhile: those that are wrong say so in their status";
+
 /// Pods and nodes that are named in one finding.
 const MOST_NAMED: usize = 3;
 
 pub(super) fn of(seen: &Examination) -> Vec<Finding> {
     let mut findings = Vec::new();
     operator(seen, &mut findings);
+    webhooks(seen, &mut findings);
     seen.resources.iter().for_each(|resource| conditions(resource, &mut findings));
     seen.pods.iter().for_each(|pod| self::pod(pod, &mut findings));
     revisions(seen, &mut findings);
@@ -83,6 +93,19 @@ fn conditions(resource: &Resource, findings: &mut Vec<Finding>) {
     for ConditionSeen { kind: condition, status, reason, message, .. } in own.filter(|own| own.status != "True") {
         let what = format!("{kind} {name}: {condition} is {status}, {reason}: {message}");
         tell(findings, what, "docs/kubernetes.md, section Conditions, says what to do for each reason");
+    }
+    let is_stale = |own: &&ConditionSeen| own.kind == pipeline::CONFIGURATION && own.message.contains(UNREADABLE);
+    for ConditionSeen { message, .. } in conditions.iter().filter(is_stale).filter(|own| own.status == "True") {
+        let what = format!("{kind} {name} goes on with old values of a Secret: {message}");
+        tell(findings, what, RIGHT_TO_SECRETS);
+    }
+}
+
+/// Who changes pipelines meanwhile is not told what is wrong with them.
+fn webhooks(seen: &Examination, findings: &mut Vec<Finding>) {
+    for missing in &seen.missing_webhooks {
+        let what = format!("the {missing} is missing, so pipelines are stored without what its webhook does");
+        tell(findings, what, WEBHOOKS_MISSING);
     }
 }
 

@@ -56,10 +56,23 @@ pub async fn look(client: &Client, options: &Options) -> Examination {
     let revision = look.revision().await;
     let leader = look.leader().await;
     let certificates = look.certificates(&pipelines).await;
+    // Whoever serves webhooks has made certificates for them.
+    let has_webhooks = certificates.iter().any(|certificate| certificate.late_below.is_some());
+    let missing_webhooks = if has_webhooks { look.missing_webhooks().await } else { Vec::new() };
     let events = look.events().await;
-    let (namespace, unread) = (options.namespace.clone(), look.unread);
-    let now = SystemTime::now();
-    Examination { now, namespace, api_server, resources, pods, revision, leader, certificates, events, unread }
+    Examination {
+        now: SystemTime::now(),
+        namespace: options.namespace.clone(),
+        api_server,
+        resources,
+        pods,
+        revision,
+        leader,
+        certificates,
+        missing_webhooks,
+        events,
+        unread: look.unread,
+    }
 }
 
 /// A pipeline or a Telemetry, as far as it is told of.
@@ -209,6 +222,19 @@ impl Look<'_> {
     async fn secret(&mut self, namespace: &str, name: &str) -> Value {
         let key = ObjectKey::cluster(kinds::SECRET, name).within(namespace);
         self.get(&format!("the Secret {namespace}/{name}"), &key).await.unwrap_or_default()
+    }
+
+    /// Configurations of the webhooks that are not there. What could not be read may be.
+    async fn missing_webhooks(&mut self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (kind, name) in webhook::CONFIGURATIONS {
+            let key = ObjectKey::cluster(("admissionregistration.k8s.io/v1", kind), name);
+            let got = request(api_of(self.client, &key).get_opt(name)).await;
+            if let Some(None) = self.or_note(&format!("the {kind} {name}"), got) {
+                missing.push(format!("{kind} {name}"));
+            }
+        }
+        missing
     }
 
     /// Warnings about anything in the namespace and about pipelines.

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::look::{as_seen, in_pipeline, of_webhooks, warnings};
 use super::*;
 use crate::certificates::{Certificates, renewed};
+use crate::operator::status::condition::UNREADABLE;
 
 fn well() -> Examination {
     let condition = json!({"type": "ConfigurationGenerated", "status": "True", "reason": "GatewayConfigured",
@@ -32,6 +33,7 @@ fn well() -> Examination {
         revision: Some("ab".to_owned()),
         leader: Some("manager-1".to_owned()),
         certificates: Vec::new(),
+        missing_webhooks: Vec::new(),
         events: Vec::new(),
         unread: Vec::new(),
     }
@@ -61,13 +63,25 @@ fn when_all_is_well_nothing_is_found() {
 #[test]
 fn each_thing_that_is_wrong_is_told() {
     type Spoil = fn(&mut Examination);
-    let cases: [(Spoil, &str); 15] = [
+    let cases: [(Spoil, &str); 17] = [
         (|seen| seen.pods.retain(|pod| pod.part == Part::Node), "no operator runs in the namespace kyma-system"),
         (|seen| seen.pods[0].ready = false, "no operator is ready"),
         (|seen| seen.leader = None, "no operator leads"),
         (|seen| seen.resources[0].conditions.clear(), "TracePipeline shop has no status"),
         (|seen| seen.resources[0].generation = 3, "is about generation 2, and it has generation 3"),
         (|seen| "False".clone_into(&mut seen.resources[0].conditions[0].status), "ConfigurationGenerated is False"),
+        (
+            |seen| {
+                let said =
+                    format!("applied. Secret shop/backend {UNREADABLE}2026-01-01T00:00:00Z: old values are used");
+                seen.resources[0].conditions[0].message = said;
+            },
+            "TracePipeline shop goes on with old values of a Secret: applied. Secret shop/backend cannot be read since 2",
+        ),
+        (
+            |seen| seen.missing_webhooks.push("ValidatingWebhookConfiguration hooks".to_owned()),
+            "the ValidatingWebhookConfiguration hooks is missing",
+        ),
         (|seen| seen.pods[1].fault = Some("no room".to_owned()), "pod gateway-1 on node n1: no room"),
         (|seen| seen.pods[1].last_end = Some("OOMKilled".to_owned()), "took more memory than its limit"),
         (|seen| seen.pods[1].page = None, "pods that do not answer on port 8888: gateway-1"),

@@ -17,7 +17,7 @@ use super::options::Options;
 use super::overrides::Overrides;
 use super::picture::{Picture, SecretName, SecretState, Stale, kind_of};
 use super::references::{self, References};
-use super::status::condition::{self, Condition, Status};
+use super::status::condition::{self, Condition, Status, UNREADABLE};
 use super::status::pipeline::{self, Standings};
 use super::status::telemetry::{self, Components};
 use super::verdict::{self, Finding, Needs, Verdict, Verdicts};
@@ -191,9 +191,10 @@ impl<'a> Judge<'a, '_> {
         self.verdicts.of_last_good(id, &documents.collect::<Vec<_>>(), self.now)
     }
 
+    /// A pipeline that may refer to Secrets that must not be read any more.
     fn candidate(&mut self, id: &'a PipelineId, object: &'a Value) -> Candidate<'a> {
         let references = references::of(object);
-        let stale = self.stale(&references);
+        let stale = self.stale(object, &references);
         Candidate { stale, ..self.as_it_is(id, object, &references) }
     }
 
@@ -280,8 +281,10 @@ impl<'a> Judge<'a, '_> {
         Ok(Some(secrets))
     }
 
-    /// The referenced Secrets that must not be read any more, and whose values are known from before.
-    fn stale(&mut self, references: &References) -> Vec<Stale> {
+    /// The referenced Secrets that must not be read any more, and whose values are known from before. Whoever leads anew
+    /// goes on with what the status says.
+    fn stale(&mut self, object: &Value, references: &References) -> Vec<Stale> {
+        let is_said = condition::message(object, pipeline::CONFIGURATION).is_some_and(|it| it.contains(UNREADABLE));
         let since = |secret: &SecretName| match self.picture.secrets.get(secret)? {
             SecretState::Present { unreadable_since, .. } => *unreadable_since,
             SecretState::Unreadable { since, .. } => {
@@ -291,7 +294,7 @@ impl<'a> Judge<'a, '_> {
         };
         let stale = |secret: &SecretName| Some(Stale { secret: secret.clone(), since: since(secret)? });
         let all: Vec<_> = references.keys().filter_map(stale).collect();
-        let is_told = |stale: &Stale| stale.since + PATIENCE_WITH_RIGHTS <= self.now;
+        let is_told = |stale: &Stale| is_said || stale.since + PATIENCE_WITH_RIGHTS <= self.now;
         let (told, young): (Vec<_>, Vec<_>) = all.into_iter().partition(is_told);
         self.again = young.iter().map(|stale| stale.since + PATIENCE_WITH_RIGHTS).chain(self.again).min();
         told

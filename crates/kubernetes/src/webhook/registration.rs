@@ -15,6 +15,9 @@ const GROUP: &str = "telemetry.kyma-project.io";
 pub(super) const VALIDATING: &str = "telemetry-validating-webhook.kyma-project.io";
 /// The configuration of the webhook that writes defaults.
 pub(super) const MUTATING: &str = "telemetry-mutating-webhook.kyma-project.io";
+/// Both, with their kinds.
+pub(crate) const CONFIGURATIONS: [(&str, &str); 2] =
+    [("ValidatingWebhookConfiguration", VALIDATING), ("MutatingWebhookConfiguration", MUTATING)];
 /// As whom the API server knows us.
 const MANAGER: &str = "weir-webhook";
 
@@ -54,7 +57,7 @@ pub fn configurations(options: &Options, authorities: &str) -> [Value; 2] {
             "admissionReviewVersions": ["v1"],
         })
     };
-    let configuration = |kind: &str, name: &str, webhook: Value| {
+    let configuration = |(kind, name): (&str, &str), webhook: Value| {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": kind,
@@ -63,8 +66,8 @@ pub fn configurations(options: &Options, authorities: &str) -> [Value; 2] {
         })
     };
     [
-        configuration("ValidatingWebhookConfiguration", VALIDATING, webhook("validation.weir.dev", VALIDATE)),
-        configuration("MutatingWebhookConfiguration", MUTATING, webhook("defaults.weir.dev", MUTATE)),
+        configuration(CONFIGURATIONS[0], webhook("validation.weir.dev", VALIDATE)),
+        configuration(CONFIGURATIONS[1], webhook("defaults.weir.dev", MUTATE)),
     ]
 }
 
