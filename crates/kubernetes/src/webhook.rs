@@ -90,21 +90,42 @@ impl Options {
 pub struct Webhook {
     options: Options,
     certificate: Certificate,
-    /// Whether the API server was found to know all of them, or was told.
+    /// Whether the API server was found to know all of them, or was told: ever, and when it was asked last.
+    was_registered: AtomicBool,
     is_registered: AtomicBool,
 }
 
 impl Webhook {
     /// They do nothing until they [`run`](Self::run).
     pub fn new(options: Options) -> Arc<Self> {
-        Arc::new(Self { options, certificate: Certificate::default(), is_registered: AtomicBool::default() })
+        Arc::new(Self {
+            options,
+            certificate: Certificate::default(),
+            was_registered: AtomicBool::default(),
+            is_registered: AtomicBool::default(),
+        })
     }
 
     /// Whether API servers ask, and get answers: they know the webhooks, by the authority of the certificate that is
     /// served here. Every replica tells them, or sees that another has. What was so once counts: whoever answers is not to
     /// be taken from the Service because an API server is away, or because somebody has changed what it knew.
     pub fn is_ready(&self) -> bool {
+        self.was_registered.load(Ordering::Relaxed)
+    }
+
+    /// Whether the API server knew all of them when it was asked last. One that is away says nothing of it.
+    pub fn is_registered(&self) -> bool {
         self.is_registered.load(Ordering::Relaxed)
+    }
+
+    /// Takes what came of telling the API server. Returns whether it knows the webhooks for the first time.
+    fn registered(&self, result: &Result<(), kube::Error>) -> bool {
+        match result {
+            Ok(()) => self.is_registered.store(true, Ordering::Relaxed),
+            Err(kube::Error::Api(_)) => self.is_registered.store(false, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        result.is_ok() && !self.was_registered.swap(true, Ordering::Relaxed)
     }
 
     /// Serves, keeps the certificates and tells the API server of them, until it is told to stop. What fails is logged

@@ -76,7 +76,7 @@ fn each_thing_that_is_wrong_is_told() {
                     format!("applied. Secret shop/backend {UNREADABLE}2026-01-01T00:00:00Z: old values are used");
                 seen.resources[0].conditions[0].message = said;
             },
-            "TracePipeline shop goes on with old values of a Secret: applied. Secret shop/backend cannot be read since 2",
+            "TracePipeline shop goes on with old values of a Secret: applied. Secret shop/backend cannot be read since",
         ),
         (
             |seen| seen.missing_webhooks.push("ValidatingWebhookConfiguration hooks".to_owned()),

@@ -281,8 +281,8 @@ impl<'a> Judge<'a, '_> {
         Ok(Some(secrets))
     }
 
-    /// The referenced Secrets that must not be read any more, and whose values are known from before. Whoever leads anew
-    /// goes on with what the status says.
+    /// The referenced Secrets that must not be read any more, and whose values are known from before. Whoever leads
+    /// anew goes on with what the status says.
     fn stale(&mut self, object: &Value, references: &References) -> Vec<Stale> {
         let is_said = condition::message(object, pipeline::CONFIGURATION).is_some_and(|it| it.contains(UNREADABLE));
         let since = |secret: &SecretName| match self.picture.secrets.get(secret)? {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
@@ -136,9 +135,9 @@ impl Keeper {
     /// Tells the API server what it does not know. Nobody waits for metrics to be judged, so they keep no replica from being
     /// ready.
     async fn register(&self, authorities: &str) -> Result<(), kube::Error> {
-        let Webhook { options, is_registered, .. } = &*self.webhook;
+        let options = &self.webhook.options;
         let registered = register(&self.client, options, authorities).await;
-        if registered.is_ok() && !is_registered.swap(true, Ordering::Relaxed) {
+        if self.webhook.registered(&registered) {
             tracing::info!("the API server knows the webhooks");
         }
         registered.and(register_metrics(&self.client, options, authorities).await)

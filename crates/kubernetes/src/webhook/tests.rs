@@ -184,6 +184,22 @@ async fn without_a_certificate_there_are_no_answers_and_the_server_goes_on() {
     assert!(!served.webhook.is_ready(), "no API server was told");
 }
 
+/// Somebody deletes a configuration, and the operator may not make it again. Replicas stay ready, and say so.
+#[test]
+fn whether_the_webhooks_are_registered_is_what_the_api_server_said_last() {
+    let webhook = Webhook::new(Options::in_namespace("kyma-system"));
+    let refusal = json!({"status": "Failure", "message": "forbidden", "reason": "Forbidden", "code": 403});
+    let refused = || Err(kube::Error::Api(serde_json::from_value(refusal.clone()).unwrap()));
+    let away = || Err(kube::Error::Service("connection refused".into()));
+    let said = |result| (webhook.registered(&result), webhook.is_registered(), webhook.is_ready());
+    assert_eq!(said(refused()), (false, false, false));
+    assert_eq!(said(Ok(())), (true, true, true));
+    assert_eq!(said(away()), (false, true, true), "nobody knows");
+    assert_eq!(said(refused()), (false, false, true));
+    assert_eq!(said(away()), (false, false, true));
+    assert_eq!(said(Ok(())), (false, true, true), "that is no news for the log");
+}
+
 #[tokio::test]
 async fn it_ends_when_it_is_told_to_although_somebody_is_connected() {
     let served = serve().await;

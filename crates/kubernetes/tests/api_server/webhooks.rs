@@ -543,7 +543,10 @@ pub(crate) async fn a_replica_is_ready_once_it_sees_that_it_is_known(cluster: &C
     let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
     cluster.send(Method::PATCH, SECRET, Some(&touched)).await.ok();
     is_refused(&proxy).await;
+    eventually("it says that it does not know", || async { (!replica.is_registered()).then_some(()) }).await;
     assert!(replica.is_ready());
+    proxy.falls_ill(Illness::None);
+    eventually("it knows again", || async { replica.is_registered().then_some(()) }).await;
 }
 
 /// The certificate that a server shows to a client that trusts these authorities.

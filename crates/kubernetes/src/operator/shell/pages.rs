@@ -98,7 +98,7 @@ fn page(path: &str, Sight { world, webhook }: &Sight) -> Response<Full<Bytes>> {
             [] => (StatusCode::OK, "ok\n".to_owned()),
             missing => (StatusCode::SERVICE_UNAVAILABLE, format!("not yet seen: {}\n", missing.join(", "))),
         },
-        "/metrics" => (StatusCode::OK, metrics(world)),
+        "/metrics" => (StatusCode::OK, metrics(world, webhook.as_deref())),
         _ => (StatusCode::NOT_FOUND, "pages: /healthz, /readyz, /metrics\n".to_owned()),
     };
     let mut response = Response::new(Full::new(text.into()));
@@ -106,7 +106,7 @@ fn page(path: &str, Sight { world, webhook }: &Sight) -> Response<Full<Bytes>> {
     response
 }
 
-fn metrics(world: &World) -> String {
+fn metrics(world: &World, webhook: Option<&Webhook>) -> String {
     let (figures, pipelines, secrets, pods, answers) = world.look(|seen| {
         let sizes = [seen.pipelines.len(), seen.secrets.len(), seen.pods.len(), seen.answers.len()];
         (seen.figures, sizes[0], sizes[1], sizes[2], sizes[3])
@@ -133,5 +133,10 @@ fn metrics(world: &World) -> String {
     say("weir_operator_writes_total", "counter", "Objects, statuses and events that were written.", writes as f64);
     say("weir_operator_write_errors_total", "counter", "Writes that failed.", write_errors as f64);
     say("weir_operator_watch_errors_total", "counter", "Watches that failed.", watch_errors as f64);
+    if let Some(webhook) = webhook {
+        let about = "Whether the API server knew the webhooks when it was asked last.";
+        let registered = f64::from(u8::from(webhook.is_registered()));
+        say("weir_operator_webhooks_registered", "gauge", about, registered);
+    }
     page
 }
