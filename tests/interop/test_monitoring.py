@@ -83,6 +83,8 @@ TROUBLES = {
     "WeirScrapesLost": {"no-room"},
     "WeirRuntimeMetricsLost": {"no-room"},
     "WeirOperatorDoesNotLead": set(),
+    "WeirOperatorCannotWatch": {"operator"},
+    "WeirOperatorCannotRegister": set(),
     "WeirNobodySpeaksForCluster": set(),
     "WeirWatchFails": {"blind-node"},
 }

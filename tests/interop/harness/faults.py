@@ -308,9 +308,10 @@ def start_on_small_disk(lab: Lab, binary: Path, mebibytes: int, bytes_per_s: int
 
 def start_operator(lab: Lab, binary: Path, kubeconfig: Path) -> str:
     """Returns the address of its metrics."""
-    metrics, health = free_port(), free_port()
-    arguments = ["--kubeconfig", kubeconfig, "--no-webhooks", "--image", "weir:1", "--listen", "127.0.0.1"]
-    lab.start("operator", [binary, "operator", *arguments, "--metrics-port", str(metrics), "--health-port", str(health)])
+    metrics, health, webhooks = free_port(), free_port(), free_port()
+    arguments = ["--kubeconfig", kubeconfig, "--image", "weir:1", "--listen", "127.0.0.1"]
+    arguments += ["--metrics-port", str(metrics), "--health-port", str(health), "--webhook-port", str(webhooks)]
+    lab.start("operator", [binary, "operator", *arguments])
     return f"127.0.0.1:{metrics}"
 
 
