@@ -23,6 +23,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metric
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from certificates import Certificates
+from tokens import TokenServer
 
 sys.path.append(str(Path(__file__).parents[1] / "interop"))
 
@@ -49,6 +50,8 @@ class Backend:
         self.refuses = 0.0
         # As if somebody before it could not reach it: UNAVAILABLE, 503 over HTTP.
         self.is_away = False
+        # Of which it wants a token with each request.
+        self.tokens: TokenServer | None = None
         self._items: dict[str, deque[Item]] = {signal: deque(maxlen=keeps) for signal in _SERVICES}
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(4))
@@ -84,6 +87,9 @@ class _Service:
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 (the name is gRPC's)
         if self._backend.is_away:
             context.abort(grpc.StatusCode.UNAVAILABLE, "away on purpose")
+        tokens, authorization = self._backend.tokens, dict(context.invocation_metadata()).get("authorization", "")
+        if tokens and not tokens.has_issued(authorization):
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token of the token server")
         # Evenly: chance would leave out some of few requests for long.
         number, share = next(self._numbers), self._backend.refuses
         if int((number + 1) * share) > int(number * share):

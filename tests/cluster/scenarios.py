@@ -4,7 +4,8 @@
 $kind (TracePipeline), $signal (traces), $Signal (Trace), $items (spans), $name (a name for the objects of this run),
 $endpoint (of nobody), $certificate.NAME and $key.NAME (a PEM of `certificates.py`), $backend.NAME, the endpoint of a
 backend of this process, and $port.NAME, the port of one that is sent JSON, at $address; of a NAME that ends with -tls, it
-speaks TLS and wants a certificate.
+speaks TLS and wants a certificate. A backend whose NAME begins with guarded- wants a token of the server at $tokens, whose
+client is $client-id with $client-secret and $scope.
 
 The first key of a step says what it does: see the methods of `Run`.
 """
@@ -18,12 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import yaml
 
 import client
 from backend import Backend, HttpServer, matches
 from certificates import Certificates
 from cluster import Cluster, Refused, wait_until
+from processes import page
+from tokens import TokenServer
 
 Step = dict[str, Any]
 
@@ -39,6 +43,8 @@ _WORDS = {
 _DEADLINE_S = 30.0
 # Long enough for a decision that should not be made, and to be written.
 _STAYS_S = 3.0
+# So many characters of what arrived are shown: an item may be large.
+_SHOWN = 5000
 # More requests than a case makes.
 _KEPT = 1000
 
@@ -93,6 +99,7 @@ class Run:
         self._certificates = certificates
         self._words = certificates.words()
         self._backends: dict[str, Backend | HttpServer] = {}
+        self._tokens: TokenServer | None = None
         self._applied: list[tuple[str, str, str | None]] = []
 
     def __call__(self) -> None:
@@ -111,16 +118,20 @@ class Run:
         # The longest first: one may begin like another.
         named = lambda word: sorted(set(re.findall(rf"\${word}\.([a-z-]+)", steps)), key=len, reverse=True)
         certificates = lambda name: self._certificates if name.endswith("-tls") else None
+        if "$tokens" in steps:
+            self._tokens = TokenServer(address)
+            self._words |= self._tokens.words()
         for name in named("backend"):
             backend = self._backends[name] = Backend(address, certificates(name))
+            backend.tokens = self._tokens if name.startswith("guarded-") else None
             self._words[f"$backend.{name}"] = backend.endpoint
         for name in named("port"):
             server = self._backends[name] = HttpServer(address, certificates(name), _KEPT)
             self._words[f"$port.{name}"] = str(server.port)
 
     def clean(self) -> None:
-        for backend in self._backends.values():
-            backend.stop()
+        for server in [*self._backends.values(), *filter(None, [self._tokens])]:
+            server.stop()
         for kind, name, namespace in reversed(self._applied):
             where = ["--namespace", namespace] if namespace else []
             self._cluster.kubectl("delete", kind, name, *where, "--ignore-not-found", "--wait=true", "--timeout=60s")
@@ -180,7 +191,7 @@ class Run:
         return f"{step.get('kind', self._case.kind)}.{GROUP}/{step.get('named', self._case.name)}"
 
     def _push(self, item: dict[str, Any], step: Step) -> None:
-        """One item to a node, as if a pod had sent it: `from`, its name, by default that of the case."""
+        """One item to a node, as if a pod had sent it: `from`, its name, by default that of the case. Or to a Service, `through`."""
         namespace, name = step.get("in", "default"), step.get("from", self._case.name)
 
         def pod() -> tuple[str, str] | None:
@@ -190,10 +201,18 @@ class Run:
             return (address, found["spec"]["nodeName"]) if address else None
 
         resource, node = dict(item.get("resource", {})), None
+        if "bytes" in step:
+            item = {**item, "attributes": {**item.get("attributes", {}), "filler": "x" * step["bytes"]}}
         if name != "nobody":
             address, node = wait_until(pod, f"pod {name} has an address", _DEADLINE_S)
             resource = {"k8s.pod.ip": address, **resource}
-        client.push(f"{self._receiver(node)}:4317", step.get("signal", self._case.signal), resource, item)
+        to = self._service(step["through"]) if "through" in step else self._receiver(node)
+        client.push(f"{to}:4317", step.get("signal", self._case.signal), resource, item)
+
+    def _service(self, name: str) -> str:
+        """The address of a Service, which this machine reaches as a process of node1 does."""
+        found = wait_until(lambda: self._cluster.find(f"service/{name}", NAMESPACE), f"service {name} is there", _DEADLINE_S)
+        return found["spec"]["clusterIP"]
 
     def _receiver(self, node: str | None) -> str:
         """The address of the pod that clients on a node reach: it knows the pods of that node."""
@@ -215,8 +234,18 @@ class Run:
                 step.get("within", _DEADLINE_S),
             )
         except AssertionError as error:
-            error.add_note(f"of {len(backend.items(signal))}, the last are {backend.items(signal)[-3:]}")
+            error.add_note(f"of {len(backend.items(signal))}, the last are {str(backend.items(signal)[-3:])[:_SHOWN]}")
             raise
+
+    def _is_refused(self, item: dict[str, Any], step: Step) -> None:
+        """So many `times`, one after the other: its client is asked to come again."""
+        for number in range(1, step["times"] + 1):
+            try:
+                self._push(item, step)
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAVAILABLE, f"refused with {error}"
+            else:
+                raise AssertionError(f"number {number} was taken")
 
     def _keeps_pushing(self, item: dict[str, Any], step: Step) -> None:
         """Until it arrives at the backend `until-at`."""
@@ -306,6 +335,13 @@ class Run:
                 return now is not None and now["metadata"]["uid"] != before["metadata"]["uid"]
 
             wait_until(is_new, f"{of} is made again", _DEADLINE_S)
+
+    def _page(self, patterns: list[str], step: Step) -> None:
+        """The page of metrics behind the Service `of`. Each of its pods has one: a line of any of them will do."""
+        address = f"{self._service(step['of'])}:8888"
+        for pattern in patterns:
+            found = lambda pattern=pattern: re.search(pattern, page(address, "/metrics") or "")
+            wait_until(found, f"the page of {step['of']} has {pattern}", _DEADLINE_S)
 
     def _delete(self, objects: list[str], step: Step) -> None:
         for of in objects:
