@@ -76,6 +76,24 @@ def test_the_log_level_is_overridden_while_they_run(scene: Scene) -> None:
     assert settings() == before
 
 
+@pytest.mark.nodes
+def test_nodes_collect_their_own_lines_when_that_is_overridden(scene: Scene) -> None:
+    cluster, backend = scene.cluster, scene.backend()
+    spec = {
+        "input": {"runtime": {"namespaces": {"include": [NAMESPACE]}}},
+        "output": {"otlp": {"endpoint": {"value": backend.endpoint}}},
+    }
+    cluster.apply({"apiVersion": f"{GROUP}/v1beta1", "kind": "LogPipeline", "metadata": {"name": "own"}, "spec": spec})
+    scene.wait_for("logpipeline/own", "AgentHealthy", "AgentReady")
+    cluster.kubectl("rollout", "status", f"daemonset/{NODES}", "--namespace", NAMESPACE, "--timeout=120s")
+    nodes = set(_ready_pods(cluster, NODES))
+    read = lambda: {it["resource"]["attributes"].get("k8s.pod.name", "") for it in backend.items("logs")}
+    wait_until(lambda: any(name.startswith(OPERATORS) for name in read()), "lines of the operator arrive")
+    assert nodes and not nodes & read()
+    cluster.apply(_overrides("logging: {collectAgentLogs: true}"))
+    wait_until(lambda: nodes <= read(), f"lines of {nodes} arrive")
+
+
 def _overrides(text: str) -> dict[str, object]:
     metadata = {"name": "telemetry-overrides", "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"overrides": text}}
@@ -83,16 +101,21 @@ def _overrides(text: str) -> dict[str, object]:
 
 def _says(cluster: Cluster, of: str, talk: Callable[[str], None], level: str, words: str) -> bool:
     """Whether a pod of a part logs a line when somebody talks to it."""
-    pods = cluster.get("pods", "--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={of}")["items"]
-    pod = next(pod for pod in pods if is_ready(pod))
+    name, address = next(iter(_ready_pods(cluster, of).items()))
 
     def said() -> int:
-        lines = map(json.loads, cluster.kubectl("logs", pod["metadata"]["name"], "--namespace", NAMESPACE).splitlines())
+        lines = map(json.loads, cluster.kubectl("logs", name, "--namespace", NAMESPACE).splitlines())
         return sum(line["level"] == level and words in line.get("message", "") for line in lines)
 
     before = said()
-    talk(pod["status"]["podIP"])
+    talk(address)
     return said() > before
+
+
+def _ready_pods(cluster: Cluster, of: str) -> dict[str, str]:
+    """Names and addresses of those of a part."""
+    pods = cluster.get("pods", "--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={of}")["items"]
+    return {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in pods if is_ready(pod)}
 
 
 def _talk_to_webhooks(address: str) -> None:
