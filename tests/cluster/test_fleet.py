@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import client
 from cluster import Cluster, Object, wait_until
 from processes import Process, cpu_share, first_ok, page, quantile, seconds_of, stop_all, until_ready, weir
 from rest import Asked, Rest, identity
@@ -30,6 +31,8 @@ _NODE_MB = 32
 _OPERATOR = "127.0.9.1"
 _SINK = "127.0.9.2"
 _KUBELET = "127.0.9.3"
+# Where one of many pipelines delivers to; nobody is where the others do.
+_SINK_OF_ONE = "127.0.9.4"
 _KINDS = f"/apis/{GROUP}/v1beta1"
 _TRACES = f"{_KINDS}/tracepipelines"
 
@@ -168,7 +171,7 @@ def test_a_change_is_everywhere_within_seconds(alone: Cluster, tmp_path: Path) -
 
 def test_idle_costs_next_to_nothing(alone: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     """A node does what the pod of an installation does: it is gateway, reads logs, scrapes, asks its kubelet and speaks for
-    the cluster. A thousand pipelines with a Secret each, at the end."""
+    the cluster. A thousand pipelines with a Secret each, at the end, which a node runs that has memory for them."""
     rest = Rest(alone)
     # A client of a backend that is not there would be answered by the journal, after the quarter of a second that any
     # backend has.
@@ -218,6 +221,15 @@ def test_idle_costs_next_to_nothing(alone: Cluster, kubelet: Kubelet, tmp_path: 
             f"a node: {one.rss_mb():.1f} MB"
         )
         assert first.peak_mb() < _OPERATOR_MB
+        processes.append(Process(tmp_path, "sink-of-one", "sink", f"--listen={_SINK_OF_ONE}"))
+        # One for each MiB.
+        large = node(alone, tmp_path, 2, "", f"--pod-logs={logs}", f"--kubelet={kubelet.url}", "--memory=1GiB")
+        processes.append(large)
+        wait_until(lambda: _runs(2) == _PIPELINES + 3, f"a node runs all {_PIPELINES} pipelines, and the three before", 120)
+        client.push(f"{address(2)}:4317", "traces", {}, {})
+        arrived = lambda: json.loads(page(f"{_SINK_OF_ONE}:14319", "/report") or '{"unique": 0}')["unique"]
+        wait_until(lambda: arrived() == 1, "a span arrives by one of them")
+        print(f"node with {_PIPELINES} pipelines: {large.rss_mb():.1f} MB, {large.peak_mb():.1f} MB at most")
     finally:
         stop_all(processes)
 
@@ -247,7 +259,7 @@ def _asked(directory: Path) -> str:
 def many(rest: Rest) -> None:
     metadata = lambda number: {"name": f"backend-{number}", "namespace": "default"}
     reference = lambda number: {"valueFrom": {"secretKeyRef": {**metadata(number), "key": "endpoint"}}}
-    data = {"endpoint": "http://127.0.0.1:1"}
-    secrets = ({"metadata": metadata(number), "stringData": data} for number in range(_PIPELINES))
+    data = lambda number: {"endpoint": "http://127.0.0.1:1" if number else f"http://{_SINK_OF_ONE}:14317"}
+    secrets = ({"metadata": metadata(number), "stringData": data(number)} for number in range(_PIPELINES))
     rest.create("/api/v1/namespaces/default/secrets", secrets)
     rest.create(_TRACES, (pipeline(f"pipeline-{number}", reference(number)) for number in range(_PIPELINES)))
