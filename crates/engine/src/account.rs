@@ -13,6 +13,7 @@ use weir_journal::{Backlog, Entry, Journal, QueueId};
 use weir_legible::Warnings;
 use weir_plan::{Overflow, PipelineId};
 
+use crate::before_books::EarlyLosses;
 use crate::books::{Books, DropReason, Fate};
 use crate::clock::unix_nanos;
 use crate::obligation::Leftover;
@@ -29,6 +30,8 @@ const FULL_PRESSURE: f64 = 0.5;
 pub(crate) struct Account {
     pub(crate) id: PipelineId,
     pub(crate) books: Books,
+    /// What would have come into the books, and was lost before.
+    pub(crate) before_books: EarlyLosses,
     pub(crate) share: Share,
     /// `None` when data is held in memory only.
     pub(crate) queue: Option<JournalQueue>,
@@ -121,6 +124,7 @@ impl Account {
         Self {
             id,
             books,
+            before_books: EarlyLosses::default(),
             share,
             queue,
             queue_filled,

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use weir_otlp::Limits;
 use weir_plan::{Multiline, PipelineId, RecordShape, RuntimeMetrics, Signal};
 
+use crate::before_books::EarlyLoss;
 use crate::budget::{Budget, Holder, Permit};
 use crate::buffer::{Body, Buffer};
 use crate::clock::unix_nanos;
@@ -286,6 +287,20 @@ impl Inlet {
     /// Lets a source tell of itself, for the metrics: it changes its own part of the figures.
     pub fn report(&self, change: impl FnOnce(&mut SourceFigures)) {
         change(&mut self.intake.sources.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Counts items that these pipelines would have got, and that were lost before they came into any books. Pipelines that
+    /// are not in the plan any more are left out.
+    pub fn lost_early(&self, pipelines: &[PipelineId], items: u64, why: EarlyLoss) {
+        self.intake.lost_early(pipelines, items, why);
+    }
+
+    /// The same of a valid request of so many `items` that will not be offered again, for all pipelines that would have
+    /// taken some of it. Those in `secured` have it.
+    ///
+    /// A request that was never made may be stood for by one with its resource and without items.
+    pub fn lost_request(&self, of: (Signal, InputKind), request: &[u8], lost: (u64, EarlyLoss), secured: &Secured) {
+        self.intake.lost_request(of, request, lost, secured);
     }
 
     /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. A source that

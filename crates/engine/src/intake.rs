@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use weir_enrich::{Enricher, PodList};
 use weir_plan::{PipelineId, Signal};
 
+use crate::before_books::EarlyLoss;
 use crate::books::BookFigures;
 use crate::budget::{Budget, Holder, OVERHEAD_BYTES, Permit, Purse, Shortage};
 use crate::counters::BySignal;
@@ -37,6 +38,7 @@ use crate::view::SourceFigures;
 use cuts::Cuts;
 use offer::Offer;
 use receipt::Receipt;
+use select::Selected;
 use turns::Turns;
 
 pub(crate) use prepare::{Enriched, LEAST_ROOM, Unprepared};
@@ -264,6 +266,34 @@ impl Intake {
     /// Whether there is a pipeline that takes this signal from this input.
     pub(crate) fn serves(&self, signal: Signal, input: InputKind) -> bool {
         self.routes().serve(signal, input)
+    }
+
+    /// Counts what these pipelines lost before it came into their books.
+    pub(crate) fn lost_early(&self, pipelines: &[PipelineId], items: u64, why: EarlyLoss) {
+        let routes = self.routes();
+        let theirs = pipelines.iter().filter_map(|pipeline| routes.to(pipeline));
+        theirs.for_each(|route| route.pipeline.account.before_books.add(items, why));
+    }
+
+    /// The same of a request of so many `items` that will not be offered again, for all pipelines that would have taken
+    /// some of it. Those in `secured` have it.
+    pub(crate) fn lost_request(
+        &self,
+        of: (Signal, InputKind),
+        request: &[u8],
+        lost: (u64, EarlyLoss),
+        secured: &Secured,
+    ) {
+        let ((signal, input), (items, why)) = (of, lost);
+        let routes = self.routes();
+        for route in routes.of(signal).filter(|route| !secured.contains(&route.pipeline.account.id)) {
+            let items = match route.selection.of(signal, input, request) {
+                Selected::Nothing => continue,
+                Selected::All => items,
+                Selected::Some(part) => part.items,
+            };
+            route.pipeline.account.before_books.add(items, why);
+        }
     }
 
     /// Offers a request to every pipeline of its signal that takes it and has not `secured` it before, and waits for the

@@ -23,6 +23,7 @@ mod account;
 mod accounts;
 pub mod admin;
 mod backends;
+mod before_books;
 mod books;
 mod budget;
 mod buffer;
@@ -76,6 +77,7 @@ use weir_enrich::Pods;
 use weir_plan::{PipelineId, Plan};
 
 pub use accounts::say_left_out;
+pub use before_books::EarlyLoss;
 pub use books::BookFigures;
 pub use budget::{Permit, Text};
 pub use clock::unix_nanos;

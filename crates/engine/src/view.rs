@@ -20,6 +20,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+pub use crate::before_books::BeforeBooks;
 pub use crate::books::BookFigures;
 pub use crate::division::RequestLimits;
 pub use crate::export::{ClientCertificate, CodeFigures, CredentialFigures, Expiry};

@@ -24,6 +24,8 @@ pub struct Look {
     pub dropped: u64,
     /// Refused by the backend for good.
     pub rejected: u64,
+    /// Lost before they were taken over: not among those.
+    pub before_books: BeforeBooks,
     /// In requests that the backend refused without asking for another attempt. An item counts each time.
     pub refused: u64,
     /// What waits.
@@ -36,6 +38,58 @@ pub struct Look {
     pub clients: Clients,
     /// Where its data comes from.
     pub inputs: Inputs,
+}
+
+/// What was lost before it came into the books of the pipeline that would have got it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BeforeBooks {
+    /// Items. An estimate, where nobody has counted them.
+    pub items: u64,
+    /// Why the last of them was lost.
+    pub last: EarlyLoss,
+}
+
+impl BeforeBooks {
+    /// Both together. Of the reasons, that of which there is more.
+    pub fn and(self, other: Self) -> Self {
+        let last = if other.items > self.items { other.last } else { self.last };
+        Self { items: self.items.saturating_add(other.items), last }
+    }
+
+    /// Those since an earlier look.
+    pub(crate) fn since(self, before: Self) -> Self {
+        match self.items.saturating_sub(before.items) {
+            0 => Self::default(),
+            items => Self { items, last: self.last },
+        }
+    }
+}
+
+/// Why something was lost before it came into any books.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EarlyLoss {
+    /// Files were deleted unread.
+    Removed,
+    /// Files were cut off or overwritten before they were read.
+    Overwritten,
+    /// Files could not be read.
+    Unreadable,
+    /// Files that were deleted took too much of the disk, all of them together.
+    OverLimit,
+    /// There was no memory for it.
+    NoMemory,
+    /// No processor had time for it.
+    NoCpu,
+    /// The pipeline had no room for it, or its disk fails.
+    NoRoom,
+    /// It is larger than it may be.
+    TooLarge,
+    /// Something that a later version calls by a name of its own, or nothing was lost.
+    #[default]
+    #[serde(other)]
+    Other,
 }
 
 /// What the backend has not taken, now.

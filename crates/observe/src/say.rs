@@ -3,7 +3,7 @@
 
 use weir_legible::rfc3339_seconds;
 
-use crate::look::TurnedAway;
+use crate::look::{BeforeBooks, EarlyLoss, TurnedAway};
 use crate::verdict::{Amounts, Kept, State, Trouble};
 
 const MINUTE: u64 = 60;
@@ -73,11 +73,16 @@ fn beginning(state: State, amounts: Amounts, since: &str, items: &str) -> String
 }
 
 fn losses(state: State, amounts: Amounts, items: &str) -> String {
-    let Amounts { dropped, rejected, refused, .. } = amounts;
+    let Amounts { dropped, rejected, before_books, refused, .. } = amounts;
     match (dropped, rejected) {
+        (0, 0) if before_books.items > 0 => before(before_books, items),
         (0, 0) if state == State::Throttling => "Nothing is lost as long as clients send again".to_owned(),
         (0, 0) if refused > 0 => format!("Nothing is lost: {items} that are refused are sent again"),
         (0, 0) => "Nothing is lost".to_owned(),
+        _ if before_books.items > 0 => {
+            let of_books = losses(state, Amounts { before_books: BeforeBooks::default(), ..amounts }, items);
+            format!("{of_books}. {}", sentence(&before(before_books, items)))
+        }
         (dropped, 0) => format!("{} {items} were given up here", amount(dropped)),
         (0, rejected) => format!("{} {items} were refused for good", amount(rejected)),
         (dropped, rejected) => {
@@ -85,6 +90,13 @@ fn losses(state: State, amounts: Amounts, items: &str) -> String {
             format!("{dropped} {items} were given up here, and {rejected} were refused for good")
         }
     }
+}
+
+/// What was lost before it came into any books. Some of it nobody has counted.
+fn before(of: BeforeBooks, items: &str) -> String {
+    let (why, _) = early(of.last);
+    let lost = amount(of.items);
+    format!("{lost} {items} by estimate were lost before they came into any books, the last of them because {why}")
 }
 
 fn waiting(kept: Kept, items: &str) -> String {
@@ -125,6 +137,7 @@ fn advice(trouble: &Trouble) -> &'static str {
             "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"
         }
         State::NothingDelivered => "Mend the backend, or the way to it: what is kept is delivered then",
+        State::AllDropped | State::SomeDropped if is_early(*amounts) => early(amounts.before_books.last).1,
         State::AllDropped | State::SomeDropped if amounts.dropped > 0 => {
             "Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog"
         }
@@ -136,6 +149,47 @@ fn advice(trouble: &Trouble) -> &'static str {
             "Make the backend faster, send it less, or make room on the disk"
         }
         State::BufferFilling => "Make the backend faster, or send it less",
+    }
+}
+
+/// Whether most of what is wrong is what was lost before it came into any books.
+fn is_early(amounts: Amounts) -> bool {
+    let early = amounts.before_books.items;
+    early > amounts.lost_of_books() && early >= amounts.refused
+}
+
+/// Why something was lost before it came into any books, and what helps.
+fn early(loss: EarlyLoss) -> (&'static str, &'static str) {
+    match loss {
+        EarlyLoss::Removed => (
+            "files were deleted unread",
+            "Mend the backend, give the pipeline a larger backlog, or let the kubelet keep more (containerLogMaxSize, \
+             containerLogMaxFiles)",
+        ),
+        EarlyLoss::Overwritten => (
+            "files were cut off or overwritten before they were read",
+            "Rotate log files by renaming them, not by copying and cutting",
+        ),
+        EarlyLoss::Unreadable => ("files could not be read", "Look at the disk, and at the kernel's log"),
+        EarlyLoss::OverLimit => (
+            "files that were deleted took too much of the disk",
+            "Mend the backend, give the pipeline a larger backlog, or raise --max-removed-logs",
+        ),
+        EarlyLoss::NoMemory => {
+            ("there was no room in --memory", "Give weir more --memory, or let targets expose fewer series")
+        }
+        EarlyLoss::NoCpu => {
+            ("no processor had time for a page before the next one", "Give weir more CPU, or scrape less often")
+        }
+        EarlyLoss::NoRoom => (
+            "the pipeline had no room for them in time, or its disk fails",
+            "Mend the backend, send it less, or give the pipeline a larger backlog",
+        ),
+        EarlyLoss::TooLarge => (
+            "a page or a request is larger than it may be",
+            "Look at `weir targets`, which says what is too large; let it expose fewer series",
+        ),
+        EarlyLoss::Other => ("of what the log says", "Look for the reason in the log, and with `weir why`"),
     }
 }
 

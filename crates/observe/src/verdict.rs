@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::look::TurnedAway;
+use crate::look::{BeforeBooks, TurnedAway};
 
 /// How data flows through a pipeline, the best first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub enum State {
     BufferFilling,
     /// Clients are asked to come again, for lack of room.
     Throttling,
-    /// A share of the data is lost, or refused by the backend.
+    /// A share of the data is lost, also before it came into the books, or refused by the backend.
     SomeDropped,
     /// Nothing is delivered; all of it is kept.
     NothingDelivered,
@@ -117,6 +117,9 @@ pub struct Amounts {
     pub dropped: u64,
     /// Items that the backend refused for good.
     pub rejected: u64,
+    /// Items that were lost before they came into any books; a node of an earlier version does not say.
+    #[serde(skip_serializing_if = "are_none")]
+    pub before_books: BeforeBooks,
     /// Items of requests that it refused without asking for another attempt; an item counts each time.
     pub refused: u64,
     /// Requests of clients.
@@ -132,9 +135,18 @@ fn is_none(of: &TurnedAway) -> bool {
     of.all() == 0
 }
 
+fn are_none(of: &BeforeBooks) -> bool {
+    of.items == 0
+}
+
 impl Amounts {
     /// Items that nobody has any more.
     pub fn lost(self) -> u64 {
+        self.lost_of_books().saturating_add(self.before_books.items)
+    }
+
+    /// Those of them that had come into the books.
+    pub(crate) fn lost_of_books(self) -> u64 {
         self.dropped.saturating_add(self.rejected)
     }
 
@@ -144,6 +156,7 @@ impl Amounts {
             delivered: self.delivered.saturating_add(other.delivered),
             dropped: self.dropped.saturating_add(other.dropped),
             rejected: self.rejected.saturating_add(other.rejected),
+            before_books: self.before_books.and(other.before_books),
             refused: self.refused.saturating_add(other.refused),
             requests: self.requests.saturating_add(other.requests),
             turned_away: self.turned_away.saturating_add(other.turned_away),

@@ -14,8 +14,8 @@ use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::{BackendFigures, BackendState, Lack, PipelineFigures, Snapshot, View};
 use weir_legible::{LeftOut, Unsteady, Warnings, rfc3339_seconds};
 use weir_observe::{
-    Backend, Change, Clients, Disk, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles, State, Trouble,
-    TurnedAway, Verdict, Waiting, message,
+    Backend, BeforeBooks, Change, Clients, Disk, EarlyLoss, Input, Inputs, Kept, Look, Moment, Monitor, Rhythm, Roles,
+    State, Trouble, TurnedAway, Verdict, Waiting, message,
 };
 use weir_plan::{PipelineId, Signal};
 
@@ -115,6 +115,7 @@ fn look(snapshot: &Snapshot, pipeline: &PipelineFigures, disk: Option<Disk>) -> 
         delivered: books.delivered,
         dropped: books.dropped.values().sum(),
         rejected: books.rejected.values().sum(),
+        before_books: before_books(pipeline),
         refused: pipeline.refused_items,
         waiting: waiting(pipeline, disk),
         backend: backend(&pipeline.backend),
@@ -125,6 +126,22 @@ fn look(snapshot: &Snapshot, pipeline: &PipelineFigures, disk: Option<Disk>) -> 
             collected: if pipeline.is_collected_for { collected(snapshot, signal) } else { Input::Off },
         },
     }
+}
+
+fn before_books(pipeline: &PipelineFigures) -> BeforeBooks {
+    use weir_engine::EarlyLoss as Loss;
+
+    let last = pipeline.before_books.last.map_or(EarlyLoss::Other, |last| match last {
+        Loss::Removed => EarlyLoss::Removed,
+        Loss::Overwritten => EarlyLoss::Overwritten,
+        Loss::Unreadable => EarlyLoss::Unreadable,
+        Loss::OverLimit => EarlyLoss::OverLimit,
+        Loss::NoMemory => EarlyLoss::NoMemory,
+        Loss::NoCpu => EarlyLoss::NoCpu,
+        Loss::NoRoom => EarlyLoss::NoRoom,
+        Loss::TooLarge => EarlyLoss::TooLarge,
+    });
+    BeforeBooks { items: pipeline.before_books.items, last }
 }
 
 fn waiting(pipeline: &PipelineFigures, disk: Option<Disk>) -> Waiting {

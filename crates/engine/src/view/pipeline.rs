@@ -10,6 +10,7 @@ use weir_plan::PipelineId;
 use weir_temporality::Counts;
 
 use crate::account::Account;
+use crate::before_books::BeforeBooks;
 use crate::books::BookFigures;
 use crate::clock::Clock;
 use crate::export::{CodeFigures, CredentialFigures, Expiry};
@@ -31,6 +32,8 @@ pub struct PipelineFigures {
     pub is_collected_for: bool,
     /// Its items.
     pub books: BookFigures,
+    /// What would have come into the books, and was lost before.
+    pub before_books: BeforeBooks,
     /// `None` without a data directory.
     pub backlog: Option<BacklogFigures>,
     /// Bytes of requests whose client was answered OK, as they are before the rules, since the start.
@@ -152,6 +155,7 @@ impl PipelineFigures {
             is_pushed_to: route.selection.takes_what_is_pushed(),
             is_collected_for: route.selection.takes_what_is_collected(),
             books: account.books.figures(),
+            before_books: account.before_books.figures(),
             backlog: BacklogFigures::of(account, clock),
             accepted_bytes: load(&account.accepted_bytes),
             delivered_bytes: load(&account.delivered_bytes),

@@ -165,7 +165,7 @@ impl Write for Length {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use weir_observe::{Amounts, Kept, Roles, State, Trouble, TurnedAway};
+    use weir_observe::{Amounts, BeforeBooks, EarlyLoss, Kept, Roles, State, Trouble, TurnedAway};
 
     use super::*;
     use crate::operator::flow::Troubled;
@@ -184,6 +184,7 @@ pub(crate) mod tests {
             delivered: most,
             dropped: most,
             rejected: most,
+            before_books: BeforeBooks { items: most, last: EarlyLoss::Overwritten },
             refused: most,
             requests: most,
             turned_away: most,

@@ -230,7 +230,7 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use weir_observe::{Roles, Verdict};
+    use weir_observe::{BeforeBooks, EarlyLoss, Roles, Verdict};
     use weir_plan::Signal;
 
     use super::*;
@@ -256,6 +256,25 @@ mod tests {
         assert_eq!((since, amounts.delivered, amounts.rejected, kept.items), (900, 30, 15, 21));
         assert_eq!((words.as_str(), kept.full_in_seconds), ("some_dropped", Some(60)));
         assert_eq!(kept.disk_free_bytes, Some(9), "the disks of all of them are known");
+    }
+
+    /// What nodes lost before it came into their books is lost like all else; the reason is that of the node that lost most.
+    #[test]
+    fn what_nodes_lose_before_it_is_in_books_is_put_together() {
+        let of = |items, last| {
+            let amounts = Amounts { delivered: 100, before_books: BeforeBooks { items, last }, ..Amounts::default() };
+            let trouble = Trouble { state: State::SomeDropped, amounts, ..Trouble::default() };
+            let (roles, trouble) = (Roles { gateway: false, agent: true }, Some(Box::new(trouble)));
+            let verdict = Verdict { roles, delivers: true, trouble };
+            // As it is on the page of the node.
+            serde_json::from_value::<Verdict>(serde_json::to_value(&verdict).unwrap()).unwrap()
+        };
+        let (few, many) = (of(3, EarlyLoss::Overwritten), of(40, EarlyLoss::Removed));
+        let flow = Flow::of_pods(&[&few, &many]);
+        let (found, none) = (flow.agent.unwrap(), flow.gateway);
+        assert_eq!((found.state, found.nodes, none.is_none()), (State::SomeDropped, 2, true));
+        assert_eq!(found.trouble.amounts.before_books, BeforeBooks { items: 43, last: EarlyLoss::Removed });
+        assert_eq!(found.trouble.amounts.lost(), 43);
     }
 
     /// While another node delivers, not all is dropped. One that has just begun to deliver again is no other node.
