@@ -290,7 +290,7 @@ impl Intake {
             let items = match route.selection.of(signal, input, request) {
                 Selected::Nothing => continue,
                 Selected::All => items,
-                Selected::Some(part) => part.items,
+                Selected::Some(part) => part.items.min(items),
             };
             route.pipeline.account.before_books.add(items, why);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout_at};
-use weir_engine::{Inlet, InputKind, MemoryPart, Origin, Permit, Request, Secured, Verdict};
+use weir_engine::{EarlyLoss, Inlet, InputKind, MemoryPart, Origin, Permit, Request, Secured, Verdict};
 use weir_otlp::cut;
 use weir_plan::Signal;
 
@@ -41,6 +41,16 @@ impl Loss {
             Self::NoMemory => "no_memory",
             Self::TooLarge => "too_large",
             Self::Bug => "bug",
+        }
+    }
+
+    /// As pipelines are told of it. Of what a bug takes, nobody knows how much it is.
+    fn early(self) -> Option<EarlyLoss> {
+        match self {
+            Self::NoRoom => Some(EarlyLoss::NoRoom),
+            Self::NoMemory => Some(EarlyLoss::NoMemory),
+            Self::TooLarge => Some(EarlyLoss::TooLarge),
+            Self::Bug => None,
         }
     }
 }
@@ -87,6 +97,11 @@ impl Made {
             Encoded { input, bytes, data_points }
         };
         Self { requests: requests.into_iter().map(encoded).collect(), permit }
+    }
+
+    /// For which inputs they are, with their data points.
+    pub(crate) fn inputs(&self) -> Vec<(InputKind, u64)> {
+        self.requests.iter().map(|encoded| (encoded.input, encoded.data_points)).collect()
     }
 
     /// Gives back what was paid for the work on them.
@@ -181,7 +196,8 @@ pub(crate) async fn deliver(inlet: &Inlet, made: Made, until: Instant) -> Option
         let whole = Bytes::from(bytes);
         for part in cut(Signal::Metrics, &whole, inlet.max_request_bytes()) {
             let Some(room) = reserve(inlet, part.length(), until).await else {
-                all = Lost::both(all, Some(Lost { why: Loss::NoMemory, data_points: part.items().into() }));
+                let lost = Lost { why: Loss::NoMemory, data_points: part.items().into() };
+                all = Lost::both(all, Some(told(inlet, (input, &whole), lost, &Secured::default())));
                 continue;
             };
             let lost = offer(inlet, (part.make().into(), Some(room)), (input, part.items().into()), until).await;
@@ -198,23 +214,34 @@ async fn offer(
     (input, data_points): (InputKind, u64),
     until: Instant,
 ) -> Option<Lost> {
-    let lost = |why| Some(Lost { why, data_points });
+    let lost = |why| Lost { why, data_points };
+    let mut secured = Secured::default();
     let permit = match paid {
         Some(permit) => permit,
         None => match reserve(inlet, bytes.capacity(), until).await {
             Some(permit) => permit,
-            None => return lost(Loss::NoMemory),
+            None => return Some(told(inlet, (input, &bytes), lost(Loss::NoMemory), &secured)),
         },
     };
-    let (bytes, mut secured) = (permit.pays_for(bytes), Secured::default());
+    let bytes = permit.pays_for(bytes);
     loop {
         let request = Request::made(Signal::Metrics, bytes.clone(), data_points, Origin::of(input));
         match offer_once(inlet, request, &mut secured, until).await {
             Attempt::Done => return None,
             Attempt::Later(_, after) if Instant::now() + after < until => sleep(after).await,
-            Attempt::Later(why, _) | Attempt::Never(why) => return lost(why),
+            Attempt::Later(why, _) | Attempt::Never(why) => {
+                return Some(told(inlet, (input, &bytes), lost(why), &secured));
+            }
         }
     }
+}
+
+/// Counts what is lost for each pipeline that would have got it; those in `secured` have it.
+fn told(inlet: &Inlet, (input, request): (InputKind, &[u8]), lost: Lost, secured: &Secured) -> Lost {
+    if let Some(why) = lost.why.early() {
+        inlet.lost_request((Signal::Metrics, input), request, (lost.data_points, why), secured);
+    }
+    lost
 }
 
 async fn offer_once(inlet: &Inlet, request: Request, secured: &mut Secured, until: Instant) -> Attempt {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{self, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use weir_engine::{Added, Inlet, InputKind, unix_nanos};
+use weir_engine::{Added, EarlyLoss, Inlet, InputKind, Secured, unix_nanos};
 use weir_legible::{Seldom, names};
 use weir_plan::{ClusterObject, ClusterState, ObjectState, PipelineId, Plan, ResourceAmounts, RuntimeMetrics, Signal};
 
@@ -122,6 +122,8 @@ struct Watcher {
     url: String,
     /// Where it is shown how the kubelet is reached.
     board: TargetBoard,
+    /// For which inputs metrics were made last, with their data points.
+    last_made: Vec<(InputKind, u64)>,
     /// What the log says is wrong.
     told: Option<String>,
     failure_reported: Seldom,
@@ -140,6 +142,17 @@ enum LookError {
     Estimate(#[from] EstimateTooSmall),
     #[error("the pages made their reader fail ({0}): this is a bug in weir")]
     Work(String),
+}
+
+impl LookError {
+    /// Why pipelines have nothing of what the kubelet has; `None` if that is for no limit of Weir's own.
+    fn early(&self) -> Option<EarlyLoss> {
+        match self {
+            Self::NoMemory(_) | Self::Ask(AskError::NoMemory { .. }) => Some(EarlyLoss::NoMemory),
+            Self::Ask(AskError::TooLarge { .. }) => Some(EarlyLoss::TooLarge),
+            _ => None,
+        }
+    }
 }
 
 impl Wanted {
@@ -186,7 +199,8 @@ impl RuntimeAgent {
         let kubelet = kubelet.map(|kubelet| {
             let url = kubelet.url.to_string();
             let (client, failure_reported) = (Client::new(kubelet), Seldom::default());
-            Source::Kubelet(Box::new(Watcher { client, url, board, told: None, failure_reported }))
+            let last_made = Vec::new();
+            Source::Kubelet(Box::new(Watcher { client, url, board, last_made, told: None, failure_reported }))
         });
         let sources = kubelet.into_iter().chain(of_cluster.map(Source::Cluster));
         let start = |source| {
@@ -336,6 +350,12 @@ impl Watcher {
             Ok(pages) => made_of(pages, wanted.clone(), inlet, deadline).await,
             Err(error) => Err(error.into()),
         };
+        match &made {
+            Ok(made) => self.last_made = made.inputs(),
+            Err(error) => error.early().into_iter().for_each(|why| {
+                self.last_made.iter().for_each(|(input, data_points)| never_made(inlet, *input, (*data_points, why)));
+            }),
+        }
         let url = &self.url;
         let error = made.as_ref().err().map(ToString::to_string);
         tracing::debug!(kubelet = url, error = error.as_deref(), "the kubelet was asked");
@@ -358,6 +378,12 @@ impl Watcher {
         }
         made.ok()
     }
+}
+
+/// Counts for pipelines about how many data points they do not get that were never made. Of which namespaces these would
+/// have been is not known.
+fn never_made(inlet: &Inlet, input: InputKind, lost: (u64, EarlyLoss)) {
+    inlet.lost_request((Signal::Metrics, input), &[], lost, &Secured::default());
 }
 
 /// Requests of the pages of a kubelet, for each wish.
@@ -460,6 +486,7 @@ async fn tell(
     input: impl Fn(Added) -> InputKind,
 ) -> Option<Lost> {
     let Some(permit) = reserve(inlet, room, deadline).await else {
+        never_made(inlet, input(Added::All), (1, EarlyLoss::NoMemory));
         return Some(Lost { why: Loss::NoMemory, data_points: 0 });
     };
     let mut draft = draft(room);

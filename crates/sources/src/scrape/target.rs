@@ -68,6 +68,11 @@ impl Job {
         if self == Self::IstioProxies { 2 } else { 1 }
     }
 
+    /// The input that takes its metrics, or most of them.
+    pub(super) fn input(self) -> InputKind {
+        if self == Self::IstioProxies { InputKind::Istio } else { InputKind::Prometheus }
+    }
+
     /// The inputs that take what is said of its scrapes.
     pub(super) fn diagnostics(self) -> InputKind {
         if self == Self::IstioProxies { InputKind::IstioDiagnostics } else { InputKind::PrometheusDiagnostics }

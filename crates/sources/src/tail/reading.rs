@@ -88,6 +88,12 @@ impl Counts {
         ]
     }
 
+    /// About as many records as so many more bytes would have become; `None` while there is nothing to go by.
+    pub(super) fn records_in(&self, bytes: u64) -> Option<u64> {
+        let records = (u128::from(bytes) * u128::from(self.records)).checked_div(u128::from(self.bytes))?;
+        u64::try_from(records).ok().filter(|_| self.records > 0)
+    }
+
     /// Adds those of another turn.
     pub(super) fn add(&mut self, other: &Self) {
         let Self { records, bytes, malformed, plain, unparsed, cut, shortened, not_utf8, nul_bytes } = self;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use weir_engine::Inlet;
+use weir_engine::{EarlyLoss, Inlet};
 use weir_enrich::Pods;
 use weir_legible::{LeftOut, Seldom, Warnings, names};
 use weir_plan::{ContainerLogs, PipelineId};
@@ -73,8 +73,13 @@ impl Shared {
 
     /// The pipelines that take a container's records, for the log.
     pub(super) fn pipelines_of(&self, name: &ContainerName) -> String {
+        names(&self.takers_of(name))
+    }
+
+    /// The same, for those who count.
+    fn takers_of(&self, name: &ContainerName) -> Vec<PipelineId> {
         let wanted = self.wanted.read().unwrap_or_else(PoisonError::into_inner);
-        names(wanted.iter().filter(|(_, logs)| self.takes(logs, name)).map(|(pipeline, _)| pipeline))
+        wanted.iter().filter(|(_, logs)| self.takes(logs, name)).map(|(pipeline, _)| pipeline.clone()).collect()
     }
 
     /// The name of this node, unless the pod's facts have one.
@@ -183,6 +188,7 @@ impl Shared {
             (progress.lost.since(&progress.reported), mem::take(&mut progress.unreported_rotations));
         let begun_anew = mem::take(&mut progress.begun_anew);
         progress.reported = progress.lost;
+        let counts = progress.counts;
         drop(progress);
         if lost != Losses::default() || rotations > 0 {
             self.add(|totals| {
@@ -190,6 +196,7 @@ impl Shared {
                 totals.rotations += rotations;
             });
         }
+        self.tell_pipelines(container, &counts, &lost);
         for (reason, bytes) in lost.by_reason().into_iter().filter(|(_, bytes)| *bytes > 0) {
             if self.may_say(reason, bytes) {
                 let (name, advice) = (&container.name, advice_on(reason));
@@ -207,7 +214,33 @@ impl Shared {
             );
         }
     }
+
+    /// Counts for each pipeline that takes a container's records about how many it does not get. How many records there
+    /// were in bytes that nobody has read is not known, so it is as many as there were in those that were read: of the
+    /// container, or else of all of them.
+    fn tell_pipelines(&self, container: &Container, counts: &Counts, lost: &Losses) {
+        let Losses { removed, overwritten, unreadable, over_limit } = *lost;
+        let lost = [
+            (removed, EarlyLoss::Removed),
+            (overwritten, EarlyLoss::Overwritten),
+            (unreadable, EarlyLoss::Unreadable),
+            (over_limit, EarlyLoss::OverLimit),
+        ];
+        if lost.iter().all(|(bytes, _)| *bytes == 0) {
+            return;
+        }
+        let all = self.totals.lock().unwrap_or_else(PoisonError::into_inner).counts;
+        let takers = self.takers_of(&container.name);
+        for (bytes, why) in lost.into_iter().filter(|(bytes, _)| *bytes > 0) {
+            let records = counts.records_in(bytes).or_else(|| all.records_in(bytes)).unwrap_or(bytes / LINE_BYTES);
+            self.inlet.lost_early(&takers, records.max(1), why);
+        }
+    }
 }
+
+/// What is taken for the length of a line where none was read that tells better: a long one, so that rather too few are
+/// told to be lost.
+const LINE_BYTES: u64 = 512;
 
 /// What helps against files that are cut off or overwritten.
 const RENAME: &str = "rotate log files by renaming them, not by copying and cutting";

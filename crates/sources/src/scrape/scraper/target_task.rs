@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
-use weir_engine::{Permit, unix_nanos};
+use weir_engine::{EarlyLoss, InputKind, Permit, Secured, unix_nanos};
+use weir_plan::Signal;
 
 use super::{BODY_LIMIT, Order, Shared};
 use crate::board::{Failure, LastScrape};
@@ -44,6 +45,8 @@ pub(super) struct TargetTask {
     /// Of the last page that came.
     page_bytes: usize,
     last_page: LastPage,
+    /// For which inputs metrics of the last page were that could be taken, with their data points.
+    last_made: Vec<(InputKind, u64)>,
     /// Pays for what is known of it. `None`: nothing is.
     last_page_permit: Option<Permit>,
     /// Pays for the target itself.
@@ -85,6 +88,7 @@ impl TargetTask {
             resource: target.resource(),
             page_bytes: 0,
             last_page: LastPage::default(),
+            last_made: Vec::new(),
             last_page_permit: None,
             _permit: permit,
             warned_not_remembered: false,
@@ -146,7 +150,10 @@ impl TargetTask {
         };
         let Some(made) = made else { return };
         let (taken, failure, metrics) = match made {
-            Ok((taken, metrics)) => (Some(taken), None, Some(metrics)),
+            Ok((taken, metrics)) => {
+                self.last_made = metrics.inputs();
+                (Some(taken), None, Some(metrics))
+            }
             // Its series are as they were: it is Weir that has no room, or no time.
             Err(error) if NOT_THEIRS.contains(&error.result()) => (None, Some(error.into()), None),
             Err(error) => {
@@ -155,6 +162,9 @@ impl TargetTask {
                 (None, Some(error.into()), markers.ok().flatten())
             }
         };
+        if let Some(why) = failure.as_ref().and_then(early) {
+            self.tell_pipelines(why);
+        }
         let sent_markers = failure.is_some() && metrics.is_some();
         let about = self.about(&diagnostics(took, taken, scraped));
         // After a target that has not answered in time, it is time already.
@@ -182,11 +192,27 @@ impl TargetTask {
         let markers = self.stale_markers(scraped, until).await;
         let data_points = self.last_page.data_points().unwrap_or_default();
         let unsaid = markers.as_ref().err().map(|why| Lost { why: *why, data_points });
+        if unsaid.is_some() {
+            self.tell_pipelines(EarlyLoss::NoMemory);
+        }
         let about = self.about(&no_diagnostics(scraped));
         let lost = self.deliver([markers.ok().flatten(), Some(about)], until).await;
         if let Some(lost) = Lost::both(unsaid, lost) {
             self.shared.board.note_lost(&self.target, lost);
             self.warn_lost(lost);
+        }
+    }
+
+    /// Counts for each pipeline that takes from the target what it does not get, though the target has it: about as much as
+    /// there was last time, and at least one data point of each page.
+    fn tell_pipelines(&self, why: EarlyLoss) {
+        let (job, secured) = (self.target.job(), Secured::default());
+        // Pipelines choose by resource.
+        let (like, ()) = request(&self.resource, job.scope(), 0, |_| ());
+        let least = [(job.input(), 1)];
+        let lost = if self.last_made.is_empty() { least.as_slice() } else { self.last_made.as_slice() };
+        for (input, data_points) in lost {
+            self.shared.inlet.lost_request((Signal::Metrics, *input), &like, (*data_points, why), &secured);
         }
     }
 
@@ -294,6 +320,16 @@ impl ScrapeError {
 impl From<ScrapeError> for Failure {
     fn from(error: ScrapeError) -> Self {
         Self { result: error.result(), words: error.to_string() }
+    }
+}
+
+/// Why pipelines have nothing of a page that the target has; `None` if it has none, or one that is not well formed.
+fn early(failure: &Failure) -> Option<EarlyLoss> {
+    match failure.result {
+        "no_memory" => Some(EarlyLoss::NoMemory),
+        "no_cpu" => Some(EarlyLoss::NoCpu),
+        "too_large" | "limit" => Some(EarlyLoss::TooLarge),
+        _ => None,
     }
 }
 
