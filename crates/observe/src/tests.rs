@@ -7,7 +7,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_plan::{PipelineId, Signal};
 
-use crate::{Backend, Change, Disk, Input, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message};
+use crate::{
+    Backend, BeforeBooks, Change, Disk, EarlyLoss, Input, Look, Moment, Monitor, Rhythm, Roles, State, Trouble, message,
+};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A trouble that lasts is told after so many looks.
@@ -26,6 +28,8 @@ enum Does {
     Delivers(u64),
     /// Of so many items, so many are lost, and the others are delivered.
     Loses(u64, u64),
+    /// So many items are delivered, and so many more are lost before they come into the books.
+    LosesEarly(u64, u64),
     /// Of so many items, the backend refuses so many at first.
     Refuses(u64, u64),
     /// So many wait for a backend that is away.
@@ -46,7 +50,8 @@ enum Does {
 }
 
 use Does::{
-    Delivers, Grows, IsAskedForTime, IsNotAsked, IsRefused, Loses, Nothing, Refuses, TakesLittle, TurnsAway, Waits,
+    Delivers, Grows, IsAskedForTime, IsNotAsked, IsRefused, Loses, LosesEarly, Nothing, Refuses, TakesLittle,
+    TurnsAway, Waits,
 };
 
 /// A pipeline, and who looks at it.
@@ -83,6 +88,11 @@ impl Case {
             Loses(items, lost) => {
                 (arrives, delivers) = (items, items - lost);
                 look.rejected += lost;
+            }
+            LosesEarly(items, lost) => {
+                (arrives, delivers) = (items, items);
+                let items = look.before_books.items + lost;
+                look.before_books = BeforeBooks { items, last: EarlyLoss::Removed };
             }
             Refuses(items, refused) => {
                 (arrives, delivers) = (items, items);
@@ -167,6 +177,8 @@ fn a_trouble_is_told_in_time_and_so_is_its_end() {
         (Loses(1000, 300), State::SomeDropped, 7),
         (Loses(1000, 1000), State::AllDropped, 5),
         (Loses(20, 5), State::SomeDropped, 7),
+        (LosesEarly(1000, 300), State::SomeDropped, 7),
+        (LosesEarly(0, 1000), State::AllDropped, 5),
         (Refuses(1000, 430), State::SomeDropped, 5),
         (Waits(1000), State::NothingDelivered, 5),
         (IsNotAsked(1000), State::NothingDelivered, 5),
@@ -194,7 +206,8 @@ fn a_trouble_is_told_in_time_and_so_is_its_end() {
 /// Where nothing comes after it, what was lost or refused last is of now for as long as that.
 #[test]
 fn what_nothing_follows_is_over_as_soon_as_what_is_lost() {
-    for does in [Loses(1000, 300), Loses(1000, 1000), Refuses(1000, 430), TurnsAway(100, 20)] {
+    let all = [Loses(1000, 300), Loses(1000, 1000), LosesEarly(1000, 300), Refuses(1000, 430), TurnsAway(100, 20)];
+    for does in all {
         let mut case = Case::new();
         case.again(Delivers(1000), 10);
         case.again(does, 10);
@@ -206,12 +219,14 @@ fn what_nothing_follows_is_over_as_soon_as_what_is_lost() {
 /// What lasts a moment, or is little, is no trouble.
 #[test]
 fn what_is_no_trouble() {
-    let cases: [(&str, &[(Does, usize)]); 10] = [
+    let cases: [(&str, &[(Does, usize)]); 12] = [
         ("all is well", &[(Delivers(1000), 1000)]),
         ("nothing comes", &[(Delivers(10), 5), (Nothing, 1000)]),
         ("one item of a million", &[(Delivers(1_000_000), 20), (Loses(1_000_000, 1), 1), (Delivers(1_000_000), 20)]),
         ("one item of few", &[(Delivers(10), 20), (Loses(10, 1), 1), (Delivers(10), 20)]),
         ("one in a million again and again", &[(Loses(1_000_000, 1), 500)]),
+        ("two items before the books", &[(Delivers(10), 20), (LosesEarly(10, 2), 1), (Delivers(10), 20)]),
+        ("a few of a million before the books", &[(LosesEarly(1_000_000, 100), 500)]),
         ("bad items that are found", &[(Delivers(1000), 20), (Refuses(1000, 900), 2), (Delivers(1000), 20)]),
         ("a backend that starts again", &[(Delivers(1000), 20), (Waits(1000), 2), (Delivers(1000), 20)]),
         ("a backend that is slow for a moment", &[(Delivers(1000), 20), (Grows(1000, 900), 2), (Delivers(1000), 20)]),
@@ -521,6 +536,21 @@ fn it_is_about_those_whose_data_comes() {
     assert_eq!(roles(&case), Roles { gateway: true, agent: false });
 }
 
+/// What is lost before it comes into any books was for an agent to collect, also while clients push.
+#[test]
+fn what_is_lost_early_is_of_the_agent() {
+    let mut case = Case::new();
+    case.look.inputs.collected = Input::Counted(7);
+    case.again(Delivers(1000), 100);
+    let roles = |case: &Case| case.monitor.verdicts().next().unwrap().1.roles;
+    assert_eq!(roles(&case), Roles { gateway: true, agent: false });
+    assert_eq!(case.again(LosesEarly(1000, 300), TOLD), State::SomeDropped);
+    assert_eq!(roles(&case), Roles { gateway: true, agent: true });
+    let amounts = case.trouble().amounts;
+    assert_eq!((amounts.dropped, amounts.rejected, amounts.before_books.last), (0, 0, EarlyLoss::Removed));
+    assert!(amounts.before_books.items >= 600, "{amounts:?}");
+}
+
 #[test]
 fn a_pipeline_that_leaves_is_forgotten_and_one_that_returns_is_new() {
     let mut case = Case::new();
@@ -570,6 +600,7 @@ fn any_step() -> impl Strategy<Value = (Does, usize)> {
     let does = prop_oneof![
         share.clone().prop_map(|(items, _)| Delivers(items)),
         share.clone().prop_map(|(items, part)| Loses(items, part)),
+        share.clone().prop_map(|(items, part)| LosesEarly(items, part)),
         share.clone().prop_map(|(items, part)| Refuses(items, part)),
         share.clone().prop_map(|(items, part)| Grows(items, part)),
         share.clone().prop_map(|(items, part)| TakesLittle(items, part)),
@@ -607,7 +638,8 @@ proptest! {
                     let (_, began) = seen.iter().find(|(at, _)| *at == since).expect("since a look");
                     // What is told may be as of the last look at which it was true.
                     let is_of = |look: &Look| {
-                        amounts.lost() == look.rejected - began.rejected
+                        amounts.lost_of_books() == look.rejected - began.rejected
+                            && amounts.before_books.items == look.before_books.items - began.before_books.items
                             && amounts.delivered == look.delivered - began.delivered
                             && amounts.turned_away == look.clients.turned_away.all() - began.clients.turned_away.all()
                     };
@@ -623,7 +655,7 @@ proptest! {
     #[test]
     fn what_lasts_is_told(before in prop::collection::vec(any_step(), 0..5), items in 5_u64..1_000_000, percent in 10_u64..=100) {
         let part = (items * percent / 100).max(1);
-        for does in [Loses(items, part), Waits(items), IsRefused(items), IsAskedForTime(items), Refuses(items, items)] {
+        for does in [Loses(items, part), LosesEarly(items - part, part), Waits(items), IsRefused(items), IsAskedForTime(items), Refuses(items, items)] {
             let mut case = Case::new();
             for (does, times) in &before {
                 case.again(*does, *times);

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weir_engine::settings::{Admin, MEMORY_MIN};
+use weir_engine::view::BeforeBooks;
 use weir_engine::{
-    Addresses, BookFigures, Engine, Inlet, InputKind, Origin, Permit, Request, Secured, Settings, Unfit, Verdict,
+    Addresses, BookFigures, EarlyLoss, Engine, Inlet, InputKind, Origin, Permit, Request, Secured, Settings, Unfit,
+    Verdict,
 };
 use weir_loadtest::sink::Sink;
-use weir_plan::{Backlog, Overflow, Pipeline, Plan, Signal};
+use weir_plan::{Backlog, Input, Overflow, Pipeline, PipelineId, Plan, Signal};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 use weir_testkit::{eventually, in_time, payload};
@@ -162,6 +164,34 @@ async fn what_no_backend_takes_is_kept_for_the_next_process() {
     dir.becomes_empty().await;
 }
 
+/// What of each pipeline was lost before it came into the books.
+fn before_books(engine: &Engine) -> Vec<BeforeBooks> {
+    let snapshot = engine.view().snapshot().unwrap();
+    snapshot.pipelines.iter().map(|pipeline| pipeline.before_books).collect()
+}
+
+/// It counts for each pipeline that would have got it, and is in no books.
+#[tokio::test]
+async fn what_a_source_loses_counts_for_those_who_would_have_got_it() {
+    let sink = sink("{}").await;
+    let nothing = Pipeline { input: Input { otlp: None, ..Input::default() }, ..pipeline("nothing", sink.grpc) };
+    let engine = engine_of(vec![pipeline("some", sink.grpc), nothing], settings()).await;
+    let (inlet, request) = (engine.inlet(), payload::encoded(1, 100, 10));
+    let none = BeforeBooks::default();
+    assert_eq!(before_books(&engine), [none, none]);
+    let of = (Signal::Traces, InputKind::Otlp);
+    inlet.lost_request(of, &request, (100, EarlyLoss::TooLarge), &Secured::default());
+    let some = BeforeBooks { items: 100, last: Some(EarlyLoss::TooLarge) };
+    assert_eq!(before_books(&engine), [some, none]);
+    let of = ["nothing", "gone"].map(|name| PipelineId::new(Signal::Traces, name));
+    inlet.lost_early(&of, 7, EarlyLoss::Removed);
+    assert_eq!(before_books(&engine), [some, BeforeBooks { items: 7, last: Some(EarlyLoss::Removed) }]);
+    let books = engine.books();
+    let are_empty =
+        |books: &BookFigures| books.balanced() && books.accepted == 0 && books.dropped.values().sum::<u64>() == 0;
+    assert!(books.iter().all(|(_, books)| are_empty(books)), "{books:?}");
+}
+
 /// A pipeline that is full refuses it, time after time.
 #[tokio::test]
 async fn what_is_offered_again_goes_to_those_who_do_not_have_it() {
@@ -196,6 +226,9 @@ async fn what_is_offered_again_goes_to_those_who_do_not_have_it() {
         }
     };
     assert_eq!(arrived(&healthy), (1..=id).collect::<Vec<_>>(), "each once");
+    inlet.lost_request((Signal::Traces, InputKind::Otlp), &bytes, (1, EarlyLoss::NoRoom), &secured);
+    let lost = before_books(&engine).iter().map(|of| of.items).collect::<Vec<_>>();
+    assert_eq!(lost, [0, 1], "who has it would lose nothing if it was given up now");
     full.set_faults(faults("{}"));
     eventually("there is room again", async || {
         offers += 1;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Does::{Delivers, Grows, Loses, Refuses, TurnsAway, Waits};
 use super::{Case, TOLD};
-use crate::{Amounts, Disk, Kept, State, Trouble, TurnedAway, message};
+use crate::{Amounts, BeforeBooks, Disk, EarlyLoss, Kept, State, Trouble, TurnedAway, message};
 
 #[test]
 fn what_is_said() {
@@ -26,6 +26,35 @@ fn what_is_said() {
     assert!(said.starts_with("The backend refuses at least 20 % of the spans that it is sent since"), "{said}");
     let said = of(State::Throttling, Amounts { requests: 100, turned_away: 7, ..Amounts::default() });
     assert!(said.starts_with("At least 5 % of the requests of clients were asked to come again"), "{said}");
+}
+
+/// What was lost before it came into any books is told beside what was lost of them, with why and what helps.
+#[test]
+fn what_is_said_of_what_was_lost_early() {
+    let of = |state, amounts| message(&Trouble { state, amounts, ..Trouble::default() }, "log records");
+    let early = |items, last| BeforeBooks { items, last };
+    let before_books = early(120, EarlyLoss::Removed);
+    let said = of(State::SomeDropped, Amounts { delivered: 900, before_books, ..Amounts::default() });
+    let expected = "At least 10 % of the log records were lost since 1970-01-01T00:00:00Z. At least 100 log records by \
+                    estimate were lost before they came into any books, the last of them because files were deleted unread. \
+                    Mend the backend, give the pipeline a larger backlog, or let the kubelet keep more \
+                    (containerLogMaxSize, containerLogMaxFiles).";
+    assert_eq!(said, expected);
+    let said = of(State::SomeDropped, Amounts { dropped: 500, before_books, ..Amounts::default() });
+    let expected =
+        "At least 500 log records were given up here. At least 100 log records by estimate were lost before they";
+    assert!(said.contains(expected) && said.contains("`weir why`"), "{said}: most of it was in the books");
+    let said = of(State::AllDropped, Amounts { before_books: early(5, EarlyLoss::NoMemory), ..Amounts::default() });
+    assert!(said.starts_with("No log records were delivered") && said.contains("Give weir more --memory"), "{said}");
+    assert!(!said.contains("Nothing is lost"), "{said}");
+    let refused =
+        Amounts { delivered: 100, refused: 900, before_books: early(5, EarlyLoss::NoCpu), ..Amounts::default() };
+    let said = of(State::SomeDropped, refused);
+    assert!(said.starts_with("The backend refuses") && said.contains("At least 5 log records by estimate"), "{said}");
+    let both = early(3, EarlyLoss::NoRoom).and(early(40, EarlyLoss::TooLarge));
+    assert_eq!(both, early(43, EarlyLoss::TooLarge));
+    let later: BeforeBooks = serde_json::from_str(r#"{"items": 7, "last": "eaten_by_a_later_version"}"#).unwrap();
+    assert_eq!(later, early(7, EarlyLoss::Other));
 }
 
 /// Memory helps where there is too little of it, and nowhere else.

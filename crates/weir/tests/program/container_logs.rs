@@ -448,6 +448,29 @@ async fn what_is_in_no_books_is_told_beside_them() {
     .await;
 }
 
+/// What is deleted unread was for a pipeline to deliver, so it changes that pipeline's state.
+#[tokio::test]
+async fn what_is_deleted_unread_is_told_of_the_pipeline_that_would_have_got_it() {
+    let (pods, dir, sink) = (TempDir::new().unwrap(), DataDir::new(), sink("{}").await);
+    let (weir, _) = loser(pods.path(), &dir, sink.grpc, 5).await;
+    let mut said = Value::Null;
+    eventually("all of it is told", async || {
+        let page: Value = serde_json::from_str(&http::get(weir.health, "/health/pipelines").await.text()).unwrap();
+        said = page[0].clone();
+        said["amounts"]["before_books"]["items"] == 5
+    })
+    .await;
+    // Nothing else is delivered, so it is all after a while.
+    assert!(said["state"] == "some_dropped" || said["state"] == "all_dropped", "{said}");
+    assert_eq!((&said["pipeline"], &said["roles"]["agent"]), (&json!("logs/backend"), &json!(true)), "{said}");
+    assert_eq!(said["amounts"]["before_books"]["last"], "removed", "a record of each container: {said}");
+    let message = said["message"].as_str().unwrap();
+    let expected = "At least 5 log records by estimate were lost before they came into any books, the last of them because \
+                    files were deleted unread.";
+    assert!(message.contains(expected), "{message}");
+    Scrape::of(weir.metrics).await.books("backend");
+}
+
 /// Of many containers that lose something at once, the log names fifty, and says how many more there were and how much
 /// they lost.
 #[tokio::test]

@@ -320,6 +320,24 @@ async fn a_backend_that_refuses_all_that_is_scraped() {
     becomes(&weir, "healthy").await;
 }
 
+/// A target whose page is too large for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_is_too_large() {
+    let page = |number: usize| {
+        let series = if (10..30).contains(&number) { 50_001 } else { 300 };
+        let lines = (0..series).map(|series| format!("things{{series=\"{series}\"}} {}\n", number + series));
+        format!("# TYPE things gauge\n{}", lines.collect::<String>())
+    };
+    let (dir, sink, target) = (DataDir::new(), sink("{}").await, Target::start(None, page).await);
+    let manifests = scraping("backend", sink.grpc, &[target.url("http")]) + &every("1s");
+    let weir = Weir::start(&manifests, &[&LOOKS[..], &["--data-dir", dir.arg()]].concat()).await;
+    let said = becomes_one_of(&weir, &["some_dropped", "all_dropped"]).await;
+    assert_eq!(said["amounts"]["before_books"]["last"], "too_large", "{said}");
+    let message = said["message"].as_str().unwrap();
+    assert!(message.contains("data points by estimate were lost before they came into any books"), "{message}");
+    becomes(&weir, "healthy").await;
+}
+
 /// A backend that refuses everything from the first request on, and then nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_refuses_everything() {
