@@ -1,5 +1,5 @@
-//! What was lost before it came into the books of a pipeline that would have got it. It is beside the books: nothing of it
-//! was accepted.
+//! What was lost before it came into the books of a pipeline that would have got it. It is beside the books: nothing of
+//! it was accepted.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -39,6 +39,9 @@ pub(crate) struct EarlyLosses(Mutex<BeforeBooks>);
 
 impl EarlyLosses {
     pub(crate) fn add(&self, items: u64, why: EarlyLoss) {
+        if items == 0 {
+            return;
+        }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *all = BeforeBooks { items: all.items.saturating_add(items), last: Some(why) };
     }

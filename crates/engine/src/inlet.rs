@@ -289,13 +289,13 @@ impl Inlet {
         change(&mut self.intake.sources.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Counts items that these pipelines would have got, and that were lost before they came into any books. Pipelines that
-    /// are not in the plan any more are left out.
+    /// Counts items that these pipelines would have got, and that were lost before they came into any books. Pipelines
+    /// that are not in the plan any more are left out.
     pub fn lost_early(&self, pipelines: &[PipelineId], items: u64, why: EarlyLoss) {
         self.intake.lost_early(pipelines, items, why);
     }
 
-    /// The same of a valid request of so many `items` that will not be offered again, for all pipelines that would have
+    /// The same of a valid request of so many items that will not be offered again, for all pipelines that would have
     /// taken some of it. Those in `secured` have it.
     ///
     /// A request that was never made may be stood for by one with its resource and without items.

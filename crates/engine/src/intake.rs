@@ -275,8 +275,8 @@ impl Intake {
         theirs.for_each(|route| route.pipeline.account.before_books.add(items, why));
     }
 
-    /// The same of a request of so many `items` that will not be offered again, for all pipelines that would have taken
-    /// some of it. Those in `secured` have it.
+    /// The same of a request of so many items that will not be offered again, for all pipelines that would have
+    /// taken some of it. Those in `secured` have it.
     pub(crate) fn lost_request(
         &self,
         of: (Signal, InputKind),

@@ -14,8 +14,8 @@
 //!   end was told, and that is true again within sixty looks, was not over: it is told from then on until it has stayed away
 //!   for twice as long as it had, or for sixty looks, or, where nothing was delivered, until something is.
 //! - **OBSERVE-3** A trouble has a share and an amount: single items are none, however few or many there are.
-//! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do. What was lost before it
-//!   came into any books is beside them, and is a difference of what is counted or estimated so.
+//! - **OBSERVE-4** Amounts are differences of the books, so they never say more than the books do. What was lost
+//!   before it came into any books is beside them: a difference of what is counted or estimated so.
 //! - **OBSERVE-5** What is remembered of a pipeline has a fixed size.
 
 #![forbid(unsafe_code)]

@@ -107,8 +107,9 @@ export const losses = {
         element(
           "p",
           { class: "words" },
-          "It belongs to no pipeline: no books have it, and no state of a pipeline tells of it. Log files and " +
-            "Targets say of which containers and targets it was, and so does the log.",
+          "No books have it. The state of each pipeline that would have got it tells of it, if it is enough to be a " +
+            "trouble. Log files and Targets say of which containers and targets it was; so does the log, with the " +
+            "pipelines.",
         ),
         beforeTable.root,
       ),

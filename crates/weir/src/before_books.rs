@@ -1,5 +1,5 @@
-//! What was lost before it came into any books: as `/api/now` has it, and in words. It belongs to no pipeline, so neither books
-//! nor the self monitor know of it.
+//! What was lost before it came into any books, by reason: as `/api/now` has it, and in words. No books know of it; what
+//! each pipeline would have got of it, about, the engine counts for the self monitor.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;

@@ -90,7 +90,7 @@ struct Shape<'a> {
     pipelines: Wanted<'a>,
     #[serde(serialize_with = "losses")]
     losses: (&'a Losses, Option<&'a str>),
-    /// How fast that grows which was lost before it came into any books: it is of no pipeline.
+    /// How fast that grows which was lost before it came into any books, for all pipelines.
     #[serde(serialize_with = "before_books")]
     before_books: &'a Losses,
 }

@@ -203,8 +203,8 @@ impl TargetTask {
         }
     }
 
-    /// Counts for each pipeline that takes from the target what it does not get, though the target has it: about as much as
-    /// there was last time, and at least one data point of each page.
+    /// Counts for each pipeline that takes from the target what it does not get, though the target has it: about as much
+    /// as there was last time, and at least one data point of each page.
     fn tell_pipelines(&self, why: EarlyLoss) {
         let (job, secured) = (self.target.job(), Secured::default());
         // Pipelines choose by resource.
