@@ -73,7 +73,7 @@ impl Shared {
 
     /// The pipelines that take a container's records, for the log.
     pub(super) fn pipelines_of(&self, name: &ContainerName) -> String {
-        names(&self.takers_of(name))
+        names(self.takers_of(name))
     }
 
     /// The same, for those who count.
