@@ -249,22 +249,26 @@ def _wait_for_reason(cluster: Cluster, name: str, reason: str) -> None:
 def test_the_admin_port_of_a_node_wants_a_token(cluster: Cluster, installation: Installation) -> None:
     """From a Secret, which may change while pods run. Whoever may forward a port, and has none, sees no telemetry."""
     cluster.apply(_tokens("first"))
-    installation.install(nodes=installation.values["nodes"] | {"adminTokenSecret": {"name": "admin-tokens"}})
-    cluster.apply(_pipeline("guarded"))
-    _wait_for_reason(cluster, "guarded", "GatewayConfigured")
-    pod = wait_until(lambda: _node_with_tokens(cluster), "a node that wants tokens is ready", 180)
-    asked = lambda token=None: _status(cluster, pod, "/api/recent?pipeline=traces/guarded", token)
-    wait_until(lambda: asked("first") == 200, "it shows telemetry to whoever has the token")
-    assert (asked(), asked("second")) == (401, 401)
-    looks = lambda: [line.get("token") for line in installation.logs(NODES) if line.get("target") == "audit"]
-    assert wait_until(looks, "the log says who has looked") == [1]
+    try:
+        installation.install(nodes=installation.values["nodes"] | {"adminTokenSecret": {"name": "admin-tokens"}})
+        cluster.apply(_pipeline("guarded"))
+        _wait_for_reason(cluster, "guarded", "GatewayConfigured")
+        pod = wait_until(lambda: _node_with_tokens(cluster), "a node that wants tokens is ready", 180)
+        # Nobody can read the log of a pod that is being made.
+        cluster.kubectl("rollout", "status", "daemonset/telemetry-otlp-gateway", "--namespace", NAMESPACE, "--timeout=180s")
+        asked = lambda token=None: _status(cluster, pod, "/api/recent?pipeline=traces/guarded", token)
+        wait_until(lambda: asked("first") == 200, "it shows telemetry to whoever has the token")
+        assert (asked(), asked("second")) == (401, 401)
+        looks = lambda: [line.get("token") for line in installation.logs(NODES) if line.get("target") == "audit"]
+        assert wait_until(looks, "the log says who has looked") == [1]
 
-    cluster.apply(_tokens("second"))
-    wait_until(lambda: asked("second") == 200, "the other token is taken", _MOUNTED_S)
-    assert asked("first") == 401
-    cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
-    installation.install()
-    cluster.kubectl("delete", "secret/admin-tokens", "--namespace", NAMESPACE)
+        cluster.apply(_tokens("second"))
+        wait_until(lambda: asked("second") == 200, "the other token is taken", _MOUNTED_S)
+        assert asked("first") == 401
+    finally:
+        cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
+        installation.install()
+        cluster.kubectl("delete", "secret/admin-tokens", "--namespace", NAMESPACE)
 
 
 def _tokens(token: str) -> dict[str, object]:
