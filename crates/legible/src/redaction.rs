@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::{Captures, Regex, RegexBuilder};
 
 /// What stands in the place of what is hidden.
 pub const REDACTED: &str = "[redacted]";
@@ -13,15 +13,21 @@ pub const REDACTED: &str = "[redacted]";
 /// A pattern that is compiled when it is needed first.
 type Pattern = LazyLock<Option<Regex>>;
 
+/// What each pattern may remember of its own way through texts, for each thread that is at it: no budget pays for it.
+const MOST_REMEMBERED_BYTES: usize = 256 << 10;
+
+fn made_of(pattern: &str) -> Option<Regex> {
+    RegexBuilder::new(pattern).dfa_size_limit(MOST_REMEMBERED_BYTES).build().ok()
+}
+
 // All matches of the patterns below are replaced. That takes linear time: what they look at behind a match is one run
 // of blanks at most, in which no match starts.
 
 /// Names of what is secret.
 static NAMES: Pattern = LazyLock::new(|| {
-    Regex::new(
+    made_of(
         r"(?i)authorization|passw|passphrase|\bpwd\b|\bjwt\b|secret|token|cookie|credential|session|signature|(?:api|private|access)[-_.]?key",
     )
-    .ok()
 });
 /// Headers of which all is secret up to the end of the line (`Authorization: AWS4-HMAC-SHA256 ...`), or of the text in
 /// quotes, if it begins with one. Each way has a group of what stands before the secret, and one of the secret.
@@ -40,7 +46,7 @@ static HEADERS: Pattern = LazyLock::new(|| {
         // Quotes are parts of it: `Cookie: theme="dark"; sid=abc`.
         format!(r#"({name}[ \t]*[:=][ \t]*)([^"'\\\s](?:[^\\\r\n]|\\[^nr\r\n])*)"#),
     ];
-    Regex::new(&format!("(?i){}", ways.join("|"))).ok()
+    made_of(&format!("(?i){}", ways.join("|")))
 });
 /// Passwords in URLs, in groups as above. What is followed by no `@`, or begins like a port, is none.
 static URLS: Pattern = LazyLock::new(|| {
@@ -50,14 +56,13 @@ static URLS: Pattern = LazyLock::new(|| {
         // With a `/`, which should not be there.
         r#"[0-9]*[^\s/?#"\\<>0-9@][^\s/@"\\<>]*/[^\s@"\\<>]*"#,
     ];
-    Regex::new(&format!(r"(://[^/@\s:\[]*:)({})@", ways.join("|"))).ok()
+    made_of(&format!(r"(://[^/@\s:\[]*:)({})@", ways.join("|")))
 });
 /// `Bearer abc`, and what stands behind `password=` or `"token": "`, in groups as above.
 static WORDS: Pattern = LazyLock::new(|| {
-    Regex::new(
+    made_of(
         r#"(?i)(\b(?:bearer|basic)[ \t]+|(?:passw|passphrase|pwd|jwt|secret|token|credential|session|signature|(?:api|private|access)[-_.]?key)[A-Za-z0-9_.-]{0,32}\\?["']?[ \t]*[:=][ \t]*\\?["']?(?:(?:bearer|basic)[ \t]+)?)([^\s"',;&\\]+)"#,
     )
-    .ok()
 });
 /// All secrets that are looked for in texts, in this order.
 static SECRETS: [&Pattern; 3] = [&HEADERS, &URLS, &WORDS];
@@ -67,10 +72,10 @@ static MAILS: Pattern = LazyLock::new(|| {
     let none = r#"\s@"'`<>(){}\[\]\\,;:=/?&|"#;
     let user = r#"(://[^\s/?#@"'<>\\,;]*@)"#;
     let domain = format!(r"(?:[^{none}.%]+\.)+[A-Za-z][A-Za-z0-9-]+");
-    Regex::new(&format!(r"{user}|()([^{none}]*[^{none}.](?:@|%40){domain})")).ok()
+    made_of(&format!(r"{user}|()([^{none}]*[^{none}.](?:@|%40){domain})"))
 });
 /// JSON Web Tokens, and the beginning of one.
-static TOKENS: Pattern = LazyLock::new(|| Regex::new(r"()((?-u:\b)eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)*)").ok());
+static TOKENS: Pattern = LazyLock::new(|| made_of(r"()((?-u:\b)eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)*)"));
 /// What may be the number of a card. Points in time and sizes in bytes have other lengths, or begin with other digits.
 static CARDS: Pattern = LazyLock::new(|| {
     let ways = [
@@ -79,7 +84,7 @@ static CARDS: Pattern = LazyLock::new(|| {
         "3[47][0-9]{2}[ -][0-9]{6}[ -][0-9]{5}",
         "(?:2[2-7]|[3-6][0-9])[0-9]{2}(?:[ -][0-9]{4}){3}",
     ];
-    Regex::new(&format!(r"()((?-u:\b)(?:{})(?-u:\b))", ways.join("|"))).ok()
+    made_of(&format!(r"()((?-u:\b)(?:{})(?-u:\b))", ways.join("|")))
 });
 
 /// What servers speak of in sentences: `invalid token: signature is invalid`.
