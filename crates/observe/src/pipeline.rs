@@ -219,6 +219,9 @@ impl Pipeline {
             State::TROUBLES.iter().zip(is_true).any(|(state, is_true)| is_true && state.delivers_nothing());
         let with_truth = |index: usize| (State::TROUBLES[index], is_true[index] || is_without);
         self.conclude(self.seen.iter().rposition(is_told).map(with_truth), &now, look);
+        if self.verdict.trouble.as_ref().is_some_and(|trouble| trouble.is_of_agent()) {
+            self.verdict.roles = Roles { gateway: false, agent: true };
+        }
     }
 
     /// A trouble that is true `now`.

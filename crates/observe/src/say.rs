@@ -137,7 +137,7 @@ fn advice(trouble: &Trouble) -> &'static str {
             "Look at the backend: it answers, and is overloaded or not ready. What is kept is delivered then"
         }
         State::NothingDelivered => "Mend the backend, or the way to it: what is kept is delivered then",
-        State::AllDropped | State::SomeDropped if is_early(*amounts) => early(amounts.before_books.last).1,
+        State::AllDropped | State::SomeDropped if amounts.is_early() => early(amounts.before_books.last).1,
         State::AllDropped | State::SomeDropped if amounts.dropped > 0 => {
             "Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog"
         }
@@ -150,12 +150,6 @@ fn advice(trouble: &Trouble) -> &'static str {
         }
         State::BufferFilling => "Make the backend faster, or send it less",
     }
-}
-
-/// Whether most of what is wrong is what was lost before it came into any books.
-fn is_early(amounts: Amounts) -> bool {
-    let early = amounts.before_books.items;
-    early > amounts.lost_of_books() && early >= amounts.refused
 }
 
 /// Why something was lost before it came into any books, and what helps.

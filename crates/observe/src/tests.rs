@@ -545,10 +545,15 @@ fn what_is_lost_early_is_of_the_agent() {
     let roles = |case: &Case| case.monitor.verdicts().next().unwrap().1.roles;
     assert_eq!(roles(&case), Roles { gateway: true, agent: false });
     assert_eq!(case.again(LosesEarly(1000, 300), TOLD), State::SomeDropped);
-    assert_eq!(roles(&case), Roles { gateway: true, agent: true });
+    assert_eq!(roles(&case), Roles { gateway: false, agent: true });
     let amounts = case.trouble().amounts;
     assert_eq!((amounts.dropped, amounts.rejected, amounts.before_books.last), (0, 0, EarlyLoss::Removed));
     assert!(amounts.before_books.items >= 600, "{amounts:?}");
+    case.look.rejected += 5000;
+    case.see();
+    assert_eq!(roles(&case), Roles { gateway: true, agent: true }, "a backend takes from both");
+    assert_eq!(case.again(Delivers(1000), OVER), State::Healthy);
+    assert_eq!(roles(&case), Roles { gateway: true, agent: true }, "both came in the last five minutes");
 }
 
 #[test]

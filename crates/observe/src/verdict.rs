@@ -107,6 +107,14 @@ pub struct Trouble {
     pub words: String,
 }
 
+impl Trouble {
+    /// Whether it is an agent's alone: hardly anything was lost but what did not come into any books, and what clients
+    /// push is delivered.
+    pub(crate) fn is_of_agent(&self) -> bool {
+        self.state == State::SomeDropped && self.amounts.is_early()
+    }
+}
+
 /// Items, and requests of clients, within some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -148,6 +156,12 @@ impl Amounts {
     /// Those of them that had come into the books.
     pub(crate) fn lost_of_books(self) -> u64 {
         self.dropped.saturating_add(self.rejected)
+    }
+
+    /// Whether most of what is wrong is what was lost before it came into any books.
+    pub(crate) fn is_early(self) -> bool {
+        let early = self.before_books.items;
+        early > self.lost_of_books() && early >= self.refused
     }
 
     /// Both together.
