@@ -17,7 +17,7 @@ from backend import Backend, Item, matches
 from cluster import Cluster, Object, pack, wait_until
 from installation import NAMESPACE, NODES, OPERATORS, Installation
 from load import Load, assert_once, ended, flow_on
-from processes import figure, page, processes_of, quantile
+from processes import figure, first_ok, page, processes_of, quantile, started_at
 from scenarios import GROUP, NOBODY, is_ready
 
 _KILLS = 50
@@ -27,6 +27,8 @@ _LINES_PER_SECOND = 200
 _LOAD_S = 20
 # Whoever is left without an answer waits longer, on a machine that has much else to do, too.
 _LONGEST_WAIT_S = 5
+# The kubelet waits longer before each of them.
+_STARTS = 3
 # Changes of a Secret, and how soon it has to be in effect, kubectl included.
 _ROTATIONS, _ROTATED_S = 5, 5
 # What a pipeline does that has changed.
@@ -322,6 +324,27 @@ def _programs(pod_uid: str) -> set[int]:
             if program.endswith(b"weir"):
                 found.add(process)
     return found
+
+
+@pytest.mark.nodes
+def test_a_container_that_starts_again_takes_data_soon(scene: Scene) -> None:
+    """How soon counts from the start of its process. What the kubelet waits before that is its own."""
+    cluster, backend = scene.cluster, scene.backend()
+    cluster.apply(_pipeline("TracePipeline", "again", backend.endpoint))
+    scene.wait_for("tracepipeline/again", "GatewayHealthy", "GatewayReady")
+    pod = cluster.find(f"pod/{_pod_of_a_node(cluster)}", NAMESPACE)
+    address, uid = f"{pod['status']['podIP']}:4318", pod["metadata"]["uid"]
+    first_ok(address)
+    starts = []
+    for _ in range(_STARTS):
+        before = _programs(uid)
+        for process in before:
+            os.kill(process, signal.SIGKILL)
+        taken_at = first_ok(address, 90)
+        [process] = _programs(uid) - before
+        starts.append(1000 * (taken_at - started_at(process)))
+    print(f"first OK after a container's process started: {', '.join(f'{start:.0f}' for start in starts)} ms")
+    wait_until(lambda: len(backend.items("traces")) > _STARTS, "what was taken arrived")
 
 
 @pytest.mark.nodes
