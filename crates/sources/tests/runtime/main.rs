@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here is to fail the test")]
 
 mod kubelet;
+mod speaking;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,14 +93,19 @@ impl Agent {
         self.agent = Some(RuntimeAgent::start(settings, wanted, &self.engine.inlet(), board));
     }
 
+    /// Goes on with another state, and with what the plan says by now.
+    fn reload(&self, state: ClusterState) {
+        self.agent.as_ref().unwrap().reload(&self.plan, Arc::new(state));
+    }
+
     /// What the file with the token says from now on.
     fn token(&self, token: &str) {
         fs::write(self.files.path().join("token"), format!("{token}\n")).unwrap();
     }
 
-    /// What arrived at a backend, as `SCOPE{attributes} NAME`.
+    /// What arrived at a backend.
     fn arrived(&self, backend: usize) -> Vec<String> {
-        self.backends[backend].captured().iter().flat_map(|captured| names(&captured.plain)).collect()
+        arrived_at(&self.backends[backend])
     }
 
     async fn arrives(&self, backend: usize, wanted: &str) {
@@ -134,6 +140,11 @@ fn facts() -> ClusterFacts {
         pods: vec![Arc::new(pod)],
         ..ClusterFacts::default()
     }
+}
+
+/// What arrived, as `SCOPE{attributes} NAME`.
+fn arrived_at(backend: &Backend) -> Vec<String> {
+    backend.captured().iter().flat_map(|captured| names(&captured.plain)).collect()
 }
 
 fn names(request: &[u8]) -> Vec<String> {
@@ -277,7 +288,7 @@ async fn objects_of_the_cluster_and_the_status_of_resources_are_told() {
     assert!(agent.arrived(1).iter().all(|line| line.ends_with("kyma.resource.status.conditions")));
 
     let state = ClusterState { objects: vec![deployment("orders")], statuses: Vec::new() };
-    agent.agent.as_ref().unwrap().reload(&agent.plan, Arc::new(state));
+    agent.reload(state);
     agent.arrives(0, &of("orders")).await;
 }
 
