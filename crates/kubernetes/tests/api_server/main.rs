@@ -103,7 +103,7 @@ fn an_api_server_that_is_unwell_changes_nothing() {
         unwell::the_operator_goes_on(&cluster).await;
         unwell::many_pipelines_and_large_secrets_fit(&cluster).await;
         unwell::a_node_goes_on(&cluster).await;
-        unwell::two_never_lead(&cluster).await;
+        tokio::join!(unwell::two_never_lead(&cluster), unwell::a_lease_outlives_its_holder(&cluster));
     });
 }
 

@@ -326,3 +326,37 @@ pub(crate) async fn two_never_lead(cluster: &Cluster) {
     one.abort();
     other.abort();
 }
+
+/// The holder ends without giving its Lease back, as after `kill -9`. Another has the Lease once it has rested for as
+/// long as it lasts, and not before.
+pub(crate) async fn a_lease_outlives_its_holder(cluster: &Cluster) {
+    const LEFT: &str = "/apis/coordination.k8s.io/v1/namespaces/kyma-system/leases/left";
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(cluster.client.clone(), directory.path()).await;
+    let [lease_duration, renew_deadline, retry_period, look_period] =
+        [10_000, 5000, 200, 200].map(Duration::from_millis);
+    let timings = Timings { lease_duration, renew_deadline, retry_period, look_period };
+    let candidate = |client, name: &str| campaign(client, "kyma-system", "left", name.to_owned(), timings);
+    let (first, mut campaign_of_first) = candidate(cluster.client.clone(), "dies");
+    let (second, mut campaign_of_second) = candidate(proxy.client.clone(), "follows");
+    let one = tokio::spawn(async move { campaign_of_first.run(std::future::pending()).await });
+    eventually("the first leads", || async { first.leads().then_some(()) }).await;
+    let other = tokio::spawn(async move { campaign_of_second.run(std::future::pending()).await });
+    eventually("the second looks", || async { (proxy.asked(LEFT) > 1).then_some(()) }).await;
+
+    let version = async || found(cluster, LEFT).await.unwrap()["metadata"]["resourceVersion"].clone();
+    // The last renewal comes after this.
+    let since = Instant::now();
+    let seen = version().await;
+    eventually("it is renewed", || async { (version().await != seen).then_some(()) }).await;
+    one.abort();
+    assert!(one.await.unwrap_err().is_cancelled());
+
+    eventually("the second leads", || async { second.leads().then_some(()) }).await;
+    let rested = since.elapsed();
+    assert!(!first.leads(), "two lead");
+    assert!(rested >= lease_duration, "taken after {rested:?}");
+    let spec = found(cluster, LEFT).await.unwrap()["spec"].clone();
+    assert_eq!((&spec["holderIdentity"], &spec["leaseTransitions"]), (&json!("follows"), &json!(1)));
+    other.abort();
+}
