@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs a directory as an image: a tar with the layout of OCI, which containerd, podman, skopeo and crane read.
+"""Packs a directory as an image: a tar with the layout of OCI, which containerd, podman and skopeo read.
 
 One layer, in which everything belongs to root and is as old as the epoch, so that equal files give equal digests.
 """

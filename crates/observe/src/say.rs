@@ -142,7 +142,7 @@ fn advice(trouble: &Trouble) -> &'static str {
             "Look for the reason with `weir why`; where the backlog was full, mend the backend, send it less, or give the pipeline a larger backlog"
         }
         State::AllDropped | State::SomeDropped => {
-            "What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of a pod: `kubectl port-forward POD 55679`)"
+            "What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of a pod: `kubectl port-forward --namespace NAMESPACE POD 55679`)"
         }
         State::Throttling => lack(amounts.turned_away_for).1,
         State::BufferFilling if kept.disk_is_scarce => {

@@ -21,11 +21,12 @@ Examples:
   weir doctor --output report.txt               for whoever helps you
   weir doctor --format json | jq -r '.findings[].what'
 
-The exit code is 0 if nothing is wrong and everything could be read, else 2. A backend to which no request \
+The exit code is 0 if nothing is wrong and everything could be read, else 1. A backend to which no request \
 has ended yet is noted, and no fault. Nothing is changed. The report has names of your cluster, messages of backends and lines \
 of Weir's own logs, and no value of a Secret.
 
-What is needed: to get and list pipelines, telemetries, pods, pods/log, pods/proxy, secrets, leases and events. What is \
+What is needed: to get and list pipelines, telemetries, pods, pods/log, pods/proxy, secrets, leases, events, \
+validatingwebhookconfigurations and mutatingwebhookconfigurations. What is \
 not allowed is left out, and the report says so.";
 
 #[derive(Args, Debug)]
@@ -48,9 +49,6 @@ pub(crate) struct DoctorArgs {
     format: Format,
 }
 
-/// What something is wrong with.
-const WRONG: u8 = 2;
-
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
@@ -64,7 +62,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         None => printed(write(&seen, args.format, &mut BufWriter::new(io::stdout().lock())))?,
     }
     let is_well = seen.findings().is_empty() && seen.unread.is_empty();
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn examine(args: &DoctorArgs) -> anyhow::Result<Examination> {

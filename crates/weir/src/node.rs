@@ -47,8 +47,8 @@ Examples:
   weir node --listen 0.0.0.0 --data-dir /var/lib/weir                       in a pod, as the operator's DaemonSet says
   weir node --kubeconfig ~/.kube/config --node-name n1 --no-data-dir        on your machine, for development
 
-The configuration is in the Secret telemetry-node, which `weir operator` writes. What is needed of the environment, and \
-the rights in the cluster, are in docs/node.md.";
+The configuration is in the Secret telemetry-node, which `weir operator` writes. What is needed of the environment is \
+in docs/node.md, the rights in the cluster are in docs/kubernetes.md.";
 
 /// The API server may take so long until the configuration of an earlier process is used, or facts are not waited for.
 const PATIENCE: Duration = Duration::from_secs(3);

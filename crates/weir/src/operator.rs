@@ -40,7 +40,7 @@ const GATEWAY: &str = "Replicas of the gateway, in place of one on each node";
 const LABELS: &str = "Labels and annotations of the workloads and their pods";
 const PORTS: &str = "Ports";
 
-/// CPU and memory of a node: requests are those of the published gateway, and the limit leaves 768 MiB for payloads.
+/// CPU and memory of a node: requests are those of the published gateway, and the limit leaves 768 MiB for `--memory`.
 const RESOURCES: &str = r#"{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"1Gi"}}"#;
 
 /// What a replica of the gateway asks for: its share of the CPU is measured by the request.

@@ -213,6 +213,6 @@ fn what_is_said_of_a_part() {
     let said = message(&Trouble { state: State::SomeDropped, amounts, ..Trouble::default() }, "spans");
     let expected = "The backend refuses at least 20 % of the spans that it is sent since 1970-01-01T00:00:00Z. At least 5 spans \
                     were refused for good. What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of \
-                    a pod: `kubectl port-forward POD 55679`).";
+                    a pod: `kubectl port-forward --namespace NAMESPACE POD 55679`).";
     assert_eq!(said, expected);
 }
