@@ -14,7 +14,7 @@ import base64
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ _WORDS = {
 }
 # Statuses take a second; pods that start, and the removal of what nobody needs, some more.
 _DEADLINE_S = 30.0
+# Until a trouble that a load makes is told: a node knows of it within 30 s, and is asked every 5 s.
+_TROUBLE_S = 90.0
 # Long enough for a decision that should not be made, and to be written.
 _STAYS_S = 3.0
 # So many characters of what arrived are shown: an item may be large.
@@ -238,14 +240,20 @@ class Run:
             raise
 
     def _is_refused(self, item: dict[str, Any], step: Step) -> None:
-        """So many `times`, one after the other: its client is asked to come again."""
-        for number in range(1, step["times"] + 1):
+        """Again and again, one after the other, `until` the pipeline has a condition. A node that has room takes it;
+        otherwise its client is asked to come again, three times at least."""
+        refused = 0
+
+        def push() -> None:
+            nonlocal refused
             try:
                 self._push(item, step)
             except grpc.RpcError as error:
                 assert error.code() == grpc.StatusCode.UNAVAILABLE, f"refused with {error}"
-            else:
-                raise AssertionError(f"number {number} was taken")
+                refused += 1
+
+        self._has_condition(self._pipeline_of(step), None, step["until"], _TROUBLE_S, push)
+        assert refused >= 3, f"told after {refused} refusals"
 
     def _keeps_pushing(self, item: dict[str, Any], step: Step) -> None:
         """Until it arrives at the backend `until-at`."""
@@ -266,16 +274,24 @@ class Run:
 
     def _condition(self, wanted: list[str], step: Step) -> None:
         """[TYPE, STATUS, REASON, PATTERN OF THE MESSAGE]"""
-        self._has_condition(self._pipeline_of(step), None, wanted)
+        self._has_condition(self._pipeline_of(step), None, wanted, step.get("within", _DEADLINE_S))
 
     def _telemetry(self, wanted: list[str], _: Step) -> None:
         self._has_condition("telemetry/default", NAMESPACE, wanted)
 
-    def _has_condition(self, of: str, namespace: str | None, wanted: list[str]) -> None:
+    def _has_condition(
+        self,
+        of: str,
+        namespace: str | None,
+        wanted: list[str],
+        within_s: float = _DEADLINE_S,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         kind, status, reason, *message = wanted
 
         def holds() -> bool:
             nonlocal found
+            meanwhile()
             conditions = (self._cluster.find(of, namespace) or {}).get("status", {}).get("conditions", [])
             found = next((it for it in conditions if it["type"] == kind), {})
             is_it = [found.get("status"), found.get("reason")] == [status, reason]
@@ -283,7 +299,7 @@ class Run:
 
         found: dict[str, Any] = {}
         try:
-            wait_until(holds, f"{of} has {wanted}", _DEADLINE_S)
+            wait_until(holds, f"{of} has {wanted}", within_s)
         except AssertionError as error:
             error.add_note(f"it has {found}")
             raise
@@ -338,10 +354,22 @@ class Run:
 
     def _page(self, patterns: list[str], step: Step) -> None:
         """The page of metrics behind the Service `of`. Each of its pods has one: a line of any of them will do."""
-        address = f"{self._service(step['of'])}:8888"
+        address, text = f"{self._service(step['of'])}:8888", ""
+
+        def has(pattern: str) -> bool:
+            nonlocal text
+            text = page(address, "/metrics") or ""
+            return re.search(pattern, text) is not None
+
         for pattern in patterns:
-            found = lambda pattern=pattern: re.search(pattern, page(address, "/metrics") or "")
-            wait_until(found, f"the page of {step['of']} has {pattern}", _DEADLINE_S)
+            what = f"the page of {step['of']} has {pattern}"
+            try:
+                wait_until(lambda pattern=pattern: has(pattern), what, _DEADLINE_S)
+            except AssertionError as error:
+                name = re.match(r"\w*", pattern)[0]
+                lines = [line for line in text.splitlines() if line.startswith(name)]
+                error.add_note(f"the last one has {len(text)} letters, and of {name} {lines}")
+                raise
 
     def _delete(self, objects: list[str], step: Step) -> None:
         for of in objects:
