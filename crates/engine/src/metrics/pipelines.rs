@@ -110,7 +110,7 @@ pub(super) const EXPORTERS: [Metric; 12] = [
 /// They include the books of P4: `accepted + recovered = delivered + filtered + dropped + rejected + pending` within
 /// one scrape. Books of pipelines that are gone are shown as well, so that one can still see what became of their
 /// items.
-pub(super) const METRICS: [Metric; 24] =
+pub(super) const METRICS: [Metric; 25] =
     [
         Metric {
             name: "weir_pipeline_accepted_items_total",
@@ -253,6 +253,18 @@ pub(super) const METRICS: [Metric; 24] =
             samples: |snapshot| {
                 Box::new(snapshot.pipelines.iter().filter_map(|pipeline| {
                     Some((of(&pipeline.id, []), pipeline.expiry.certificate_unix_seconds?.into()))
+                }))
+            },
+        },
+        Metric {
+            name: "weir_client_certificate_end_timestamp_seconds",
+            kind: Gauge,
+            labels: PIPELINE,
+            help: "When the client certificate ends that the backend is shown",
+            samples: |snapshot| {
+                Box::new(snapshot.pipelines.iter().filter_map(|pipeline| {
+                    let certificate = pipeline.credentials.as_ref()?.certificate.as_ref()?;
+                    Some((of(&pipeline.id, []), certificate.ends_unix_seconds?.into()))
                 }))
             },
         },

@@ -163,14 +163,18 @@ fn of_sources() -> SourceFigures {
     SourceFigures { container_logs, scrapes: vec![scrapes], runtime_lost, watches, leads: Some(true) }
 }
 
-/// Pipelines with an output of Fluent Bit, and with one over TLS.
+/// Pipelines with an output of Fluent Bit, and with one over TLS that shows a certificate.
 async fn others() -> (String, Backend) {
     let authority = Authority::new();
     let backend = Backend::with_tls(authority.server(None)).await;
     let http = json!({"host": {"value": "127.0.0.1"}, "port": "1", "tls": {"insecure": true}});
     let lines = manifests::with_spec(Signal::Logs, "lines", &json!({"output": {"http": http}}));
-    let tls = manifests::secured("grpc", backend.address, &json!({"ca": {"value": authority.pem()}}));
-    (lines + &manifests::pipeline(Signal::Traces, "secured", &tls), backend)
+    let client = authority.identity();
+    let tls = json!({
+        "ca": {"value": authority.pem()}, "cert": {"value": client.cert_pem}, "key": {"value": client.key_pem.reveal()},
+    });
+    let secured = manifests::secured("grpc", backend.address, &tls);
+    (lines + &manifests::pipeline(Signal::Traces, "secured", &secured), backend)
 }
 
 /// Every metric that there is, with its type and labels, in both directions.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use rustix::process::Signal as Unix;
@@ -13,7 +13,7 @@ use weir_testkit::clients::{ids, send_all};
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::grpc::{Grpc, OK, frame};
 use weir_testkit::manifests::{from_secret, pipeline, plain, secret, secured, with};
-use weir_testkit::metrics::Scrape;
+use weir_testkit::metrics::{Scrape, whole};
 use weir_testkit::signals::encoded;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 use weir_testkit::tls::Authority;
@@ -359,4 +359,28 @@ async fn a_certificate_that_expires_is_reported_when_files_are_read_again() {
     weir.edit(&manifests(&mutual));
     eventually("it is delivered", async || mutual.backend.ids() == [1]).await;
     assert_eq!(neighbour.connections(), 1);
+}
+
+/// It is that of the certificate in use, with or without data; whoever has an alert on it sees that a new one is used.
+#[tokio::test]
+async fn metrics_say_when_the_certificate_of_the_client_ends() {
+    let mut mutual = Mutual::start().await;
+    let to_anybody = secured("grpc", mutual.backend.address, &json!({"ca": {"value": mutual.servers.pem()}}));
+    let without = pipeline(Signal::Traces, "without", &to_anybody);
+    let manifests = |mutual: &Mutual| mutual.manifests(None) + &without;
+    let day = Duration::from_secs(24 * 60 * 60);
+    let [first, second] = [20, 40].map(|days| SystemTime::now() + day * days);
+    mutual.client = mutual.clients.identity_until(first);
+    let weir = Weir::start(&manifests(&mutual), &[]).await;
+    let ends = async || -> Vec<u64> {
+        let scrape = Scrape::of(weir.metrics).await;
+        let rows = scrape.rows("weir_client_certificate_end_timestamp_seconds");
+        assert!(rows.iter().all(|(labels, _)| labels.contains("pipeline=\"secured\"")), "{rows:?}");
+        rows.into_iter().map(|(_, end)| whole(end)).collect()
+    };
+    let of_each_signal = |end: SystemTime| [end.duration_since(UNIX_EPOCH).unwrap().as_secs(); Signal::ALL.len()];
+    assert_eq!(ends().await, of_each_signal(first));
+    mutual.client = mutual.clients.identity_until(second);
+    weir.edit(&manifests(&mutual));
+    eventually("it is that of the new one", async || ends().await == of_each_signal(second)).await;
 }
