@@ -59,6 +59,8 @@ TROUBLES = {
     "WeirBackendFails": {"some-failed"},
     "WeirBackendCertificateEndsSoon": {"certificate-ends-soon"},
     "WeirBackendCertificateEnds": {"certificate-ends-today", "certificate-ended"},
+    "WeirClientCertificateEndsSoon": {"client-certificate-ends-soon"},
+    "WeirClientCertificateEnds": {"client-certificate-ends-today", "client-certificate-ended"},
     "WeirDataLate": {"one-sided"},
     "WeirDataExpires": {"unauthorized"},
     "WeirBacklogNearlyFull": {"full", "memory", "no-room"},

@@ -78,11 +78,14 @@ class Fleet:
         sink.set_faults(**faults)
         return sink.grpc
 
-    def _secure(self, name: str, days: int, **tls: Any) -> Document:
-        """A pipeline, and its backend with a certificate of so many days."""
+    def _secure(self, name: str, days: int, client_days: int | None = None, **tls: Any) -> Document:
+        """A pipeline, and its backend with a certificate of so many days. The pipeline may have one, too."""
         backend = HttpBackend(identity=self._authority.issue(name, days))
         self._over_tls.append(backend)
         tls.setdefault("ca", {"value": self._authority.cert.read_text()})
+        if client_days is not None:
+            client = self._authority.issue(f"{name}-as-client", client_days)
+            tls |= {"cert": {"value": client.cert.read_text()}, "key": {"value": client.key.read_text()}}
         return pipeline("traces", name, backend.endpoint, protocol="http", tls=tls)
 
     def _script(self, name: str, *lines: str, under: str = "") -> Path:
@@ -107,7 +110,7 @@ class Fleet:
         _scrapes(metrics, targets)
         logs["spec"]["input"] = {"runtime": {"enabled": True}}
         documents.append(_fluent_bit("load-test-2", self._picky.endpoint))
-        documents.append(self._secure("over-tls", days=30))
+        documents.append(self._secure("over-tls", days=30, client_days=30))
         pods = self._pods(50, rotate_size="20kB")
         weir = self._start(service, *documents, _TELEMETRY, flags=("--pod-logs", str(pods)))
         for signal in marked:
@@ -154,12 +157,18 @@ class Fleet:
         _again_and_again(weir.process, lambda: requests.post(f"http://{weir.http}/v1/traces", data=b"x", timeout=5))
 
     def _start_with_old_certificates(self) -> None:
-        """A process whose backends take everything, with certificates that nobody renews. The one that has ended is
-        believed because nobody looks at it."""
-        soon = self._secure("certificate-ends-soon", days=10)
-        today = self._secure("certificate-ends-today", days=1)
-        ended = self._secure("certificate-ended", days=0, insecureSkipVerify=True)
-        self._push("traces", self._start("old-certificates", soon, today, ended), 200)
+        """A process whose backends take everything, with certificates that nobody renews: theirs, and its own. Those
+        that have ended are believed because nobody looks at them."""
+        backends = [
+            self._secure("certificate-ends-soon", days=10),
+            self._secure("certificate-ends-today", days=1),
+            self._secure("certificate-ended", days=0, insecureSkipVerify=True),
+        ]
+        clients = [
+            self._secure(f"client-certificate-{ends}", days=30, client_days=client_days)
+            for ends, client_days in (("ends-soon", 10), ("ends-today", 1), ("ended", 0))
+        ]
+        self._push("traces", self._start("old-certificates", *backends, *clients), 200)
 
     def _start_other_side(self) -> None:
         """A process that reaches a backend that another one does not."""
