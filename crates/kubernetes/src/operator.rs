@@ -1,7 +1,7 @@
 //! The operator: custom resources in, one Secret for the nodes, manifests and statuses out.
 //!
 //! `decide` makes all decisions from one `Picture` of the cluster, and is pure. The modules under
-//! `shell` watch, apply and ask. Whoever reads one must not need the other.
+//! `shell` watch, apply and ask. Each can be read without the other.
 //!
 //! Invariants:
 //! - **OPERATOR-1** The same picture gives the same decision, to the byte.

@@ -203,7 +203,7 @@ fn tell(findings: &mut Vec<Finding>, what: impl Into<String>, advice: &str) {
     findings.push(Finding { what: what.into(), advice: advice.to_owned() });
 }
 
-/// `12 (backend_full 7, age 5)`.
+/// `12 (backlog_age 5, backlog_full 7)`.
 pub(super) fn amounts(by_reason: &BTreeMap<String, u64>) -> String {
     let sum = by_reason.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
     let each: Vec<_> = by_reason.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
