@@ -50,11 +50,6 @@ impl Filtered {
     fn nothing(conditions: usize) -> Self {
         Self { request: None, conditions: vec![Tally::default(); conditions], dropped: vec![0; conditions] }
     }
-
-    /// Spans, data points or log records dropped.
-    pub fn dropped_items(&self) -> u64 {
-        self.dropped.iter().sum()
-    }
 }
 
 impl Filter {
