@@ -74,12 +74,12 @@ impl Progress {
 
 /// What the log was told of a watch that fails.
 #[derive(Default)]
-struct Trouble {
+struct Said {
     is_told: bool,
     reported: Seldom,
 }
 
-impl Trouble {
+impl Said {
     fn tell(&mut self, watched: &str, failure: &Failure) {
         tracing::debug!(watched, error = failure.words(), "a watch ended; it begins anew");
         if failure.is_usual || self.is_told {
@@ -124,7 +124,7 @@ pub(super) async fn follow<T>(
     if !what.fields.is_empty() {
         config = config.fields(&what.fields);
     }
-    let mut trouble = Trouble::default();
+    let mut said = Said::default();
     watch::follow(
         watcher(api, config),
         RETRY,
@@ -135,12 +135,12 @@ pub(super) async fn follow<T>(
                 if let Change::All(objects) = &change {
                     tracing::debug!(watched = what.kind, objects = objects.len(), "all objects were listed");
                 }
-                trouble.ends(what.kind);
+                said.ends(what.kind);
                 take(change);
             }
             Err(failure) => {
                 progress.errors.fetch_add(1, Ordering::Relaxed);
-                trouble.tell(what.kind, &failure);
+                said.tell(what.kind, &failure);
                 // The API server knows no such kind: there are no objects then.
                 if is_ours && failure.code() == Some(404) {
                     take(Change::All(Vec::new()));
