@@ -76,7 +76,7 @@ impl Campaign {
             let turn = timeout(patience, self.turn(&mut election));
             let result = tokio::select! {
                 () = &mut stop => break,
-                result = turn => result.unwrap_or(Err(Trouble::Timeout)),
+                result = turn => result.unwrap_or(Err(Failure::Timeout)),
             };
             let until = election.leads_until(Instant::now());
             self.tell(until);
@@ -96,7 +96,7 @@ impl Campaign {
         self.written = None;
     }
 
-    async fn turn(&mut self, election: &mut Election) -> Result<(), Trouble> {
+    async fn turn(&mut self, election: &mut Election) -> Result<(), Failure> {
         let began = Instant::now();
         // If another has it by now, the API server refuses what is written, and the next turn looks.
         let lease = match self.written.take() {
@@ -166,7 +166,7 @@ impl Campaign {
         Lease { metadata, spec: Some(spec) }
     }
 
-    async fn give_back(&self) -> Result<(), Trouble> {
+    async fn give_back(&self) -> Result<(), Failure> {
         let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(()) };
         let Some(spec) = &mut lease.spec else { return Ok(()) };
         if spec.holder_identity.as_ref() == Some(&self.identity) {
@@ -184,14 +184,14 @@ fn jittered(pause: Duration) -> Duration {
 
 /// Why a turn failed.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum Failure {
     #[error("the API server did not answer in time")]
     Timeout,
     #[error("{}", words(.0))]
     Api(#[from] kube::Error),
 }
 
-impl Trouble {
+impl Failure {
     /// Another was faster.
     fn is_race(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 409)
@@ -203,17 +203,17 @@ impl Trouble {
 struct Said {
     leads: bool,
     is_told: bool,
-    trouble_reported: Seldom,
+    failure_reported: Seldom,
 }
 
 impl Said {
-    fn say(&mut self, lease: &str, leads: bool, trouble: Option<Trouble>) {
+    fn say(&mut self, lease: &str, leads: bool, failure: Option<Failure>) {
         if leads != self.leads {
             tracing::info!(lease, leads, "leadership changed");
         }
-        let trouble = trouble.filter(|trouble| !trouble.is_race());
-        if let (Some(error), false) = (&trouble, self.is_told)
-            && let Some(left_out) = self.trouble_reported.due(Instant::now())
+        let failure = failure.filter(|failure| !failure.is_race());
+        if let (Some(error), false) = (&failure, self.is_told)
+            && let Some(left_out) = self.failure_reported.due(Instant::now())
         {
             tracing::warn!(
                 lease,
@@ -224,6 +224,6 @@ impl Said {
             );
             self.is_told = true;
         }
-        (self.leads, self.is_told) = (leads, self.is_told && trouble.is_some());
+        (self.leads, self.is_told) = (leads, self.is_told && failure.is_some());
     }
 }
