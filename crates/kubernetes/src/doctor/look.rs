@@ -21,7 +21,7 @@ use crate::operator::names::{self, METRICS_PORT};
 use crate::operator::object::kinds::{self, Kind};
 use crate::operator::object::{ObjectKey, generation, name, text};
 use crate::operator::references;
-use crate::operator::shell::api::{Trouble, api_of, request, resource};
+use crate::operator::shell::api::{RequestError, api_of, request, resource};
 use crate::operator::shell::trim;
 use crate::webhook;
 
@@ -111,8 +111,8 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// What was asked for, unless it could not be read.
-    fn or_note<T>(&mut self, what: &str, result: Result<T, Trouble>) -> Option<T> {
-        result.inspect_err(|trouble| self.unread.push(format!("{what}: {trouble}"))).ok()
+    fn or_note<T>(&mut self, what: &str, result: Result<T, RequestError>) -> Option<T> {
+        result.inspect_err(|failure| self.unread.push(format!("{what}: {failure}"))).ok()
     }
 
     async fn version(&mut self) -> Option<String> {
@@ -172,7 +172,7 @@ impl Look<'_> {
         let params = LogParams { tail_lines: Some(self.options.log_lines), ..LogParams::default() };
         match request(api.logs(&pod.name, &params)).await {
             Ok(log) => pod.log = warnings(&log),
-            Err(trouble) => unread.push(format!("the log of pod {}: {trouble}", pod.name)),
+            Err(failure) => unread.push(format!("the log of pod {}: {failure}", pod.name)),
         }
         (pod, unread)
     }

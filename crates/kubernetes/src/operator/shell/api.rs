@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum RequestError {
     #[error("the API server did not answer in time")]
     Timeout,
     #[error("{}", words(.0))]
@@ -25,7 +25,7 @@ pub(crate) enum Trouble {
     NotLeading,
 }
 
-impl Trouble {
+impl RequestError {
     fn code(&self) -> Option<u16> {
         match self {
             Self::Api(kube::Error::Api(status)) => Some(status.code),
@@ -62,8 +62,8 @@ impl Trouble {
 }
 
 /// Waits for a request, but not for ever.
-pub(crate) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-    Ok(timeout(PATIENCE, asked).await.map_err(|_| Trouble::Timeout)??)
+pub(crate) async fn request<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
+    Ok(timeout(PATIENCE, asked).await.map_err(|_| RequestError::Timeout)??)
 }
 
 /// What the client needs to know of a kind.

@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
-use super::api::{Trouble, api_of, request};
+use super::api::{RequestError, api_of, request};
 use super::trim;
 use super::world::{Mark, World};
 use crate::lease::Leadership;
@@ -51,14 +51,14 @@ impl Writer {
     }
 
     /// Nothing is under way any more when another may begin.
-    async fn write<T>(&self, asked: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
-        let Some(until) = self.leadership.until() else { return Err(Trouble::NotLeading) };
-        let given_up = |_| Err(if self.leadership.leads() { Trouble::Timeout } else { Trouble::NotLeading });
+    async fn write<T>(&self, asked: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
+        let Some(until) = self.leadership.until() else { return Err(RequestError::NotLeading) };
+        let given_up = |_| Err(if self.leadership.leads() { RequestError::Timeout } else { RequestError::NotLeading });
         timeout_at(until, request(asked)).await.unwrap_or_else(given_up)
     }
 
     /// Makes an object what its manifest says. Returns whether it has changed.
-    pub(super) async fn apply(&mut self, manifest: &Value, world: &Arc<World>) -> Result<bool, Trouble> {
+    pub(super) async fn apply(&mut self, manifest: &Value, world: &Arc<World>) -> Result<bool, RequestError> {
         let Some(key) = manifests::key(manifest) else { return Ok(false) };
         let wanted = hash(manifest);
         // Objects that nobody watches stay what they were.
@@ -70,7 +70,7 @@ impl Writer {
             None => seen = self.adopt(&key).await?.or(seen),
         }
         let written = match self.patch(&key, manifest).await {
-            Err(trouble) if trouble.is_immutable() => self.replace(&key, manifest, trouble).await?,
+            Err(failure) if failure.is_immutable() => self.replace(&key, manifest, failure).await?,
             written => written?,
         };
         let mark = trim::mark(&written.metadata);
@@ -80,7 +80,7 @@ impl Writer {
     }
 
     /// A PriorityClass that somebody else has made is used as it is.
-    async fn is_of_others(&self, key: &ObjectKey) -> Result<bool, Trouble> {
+    async fn is_of_others(&self, key: &ObjectKey) -> Result<bool, RequestError> {
         if key.kind != kinds::PRIORITY_CLASS.1 {
             return Ok(false);
         }
@@ -89,13 +89,18 @@ impl Writer {
         Ok(labels.is_some_and(|labels| labels.get(MANAGED_BY).is_none_or(|by| by != MANAGER)))
     }
 
-    async fn patch(&self, key: &ObjectKey, manifest: &Value) -> Result<DynamicObject, Trouble> {
+    async fn patch(&self, key: &ObjectKey, manifest: &Value) -> Result<DynamicObject, RequestError> {
         let force = PatchParams::apply(MANAGER).force();
         self.write(api_of(&self.client, key).patch(&key.name, &force, &Patch::Apply(manifest))).await
     }
 
     /// Some fields can never change: the object is made anew. What it made stays, and is taken over.
-    async fn replace(&self, key: &ObjectKey, manifest: &Value, refusal: Trouble) -> Result<DynamicObject, Trouble> {
+    async fn replace(
+        &self,
+        key: &ObjectKey,
+        manifest: &Value,
+        refusal: RequestError,
+    ) -> Result<DynamicObject, RequestError> {
         if key.kind == kinds::SECRET.1 || key.kind == kinds::SERVICE.1 {
             return Err(refusal);
         }
@@ -107,7 +112,7 @@ impl Writer {
     /// Fields that an older installation set would stay beside ours. They become ours, so that the next apply removes
     /// those that are not wanted any more, without a moment in which the object is not there.
     /// Returns what the object was, if it was ours already.
-    async fn adopt(&self, key: &ObjectKey) -> Result<Option<Mark>, Trouble> {
+    async fn adopt(&self, key: &ObjectKey) -> Result<Option<Mark>, RequestError> {
         let api = api_of(&self.client, key);
         let Some(found) = self.write(api.get_opt(&key.name)).await? else { return Ok(None) };
         let fields = serde_json::to_value(&found.metadata.managed_fields).unwrap_or_default();
@@ -120,25 +125,25 @@ impl Writer {
     }
 
     /// Makes a workload have so many replicas. Who counts them is no field of a manifest: it may be an autoscaler.
-    pub(super) async fn scale(&self, key: &ObjectKey, replicas: u32) -> Result<(), Trouble> {
+    pub(super) async fn scale(&self, key: &ObjectKey, replicas: u32) -> Result<(), RequestError> {
         let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
         let manager = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         self.write(api_of(&self.client, key).patch(&key.name, &manager, &patch)).await.map(drop)
     }
 
     /// Removes an object. Returns whether there was one.
-    pub(super) async fn delete(&mut self, key: &ObjectKey) -> Result<bool, Trouble> {
+    pub(super) async fn delete(&mut self, key: &ObjectKey) -> Result<bool, RequestError> {
         self.applied.remove(key);
         let background = DeleteParams::background();
         match self.write(api_of(&self.client, key).delete(&key.name, &background)).await {
             Ok(_) => Ok(true),
-            Err(trouble) if trouble.is_not_found() => Ok(false),
-            Err(trouble) => Err(trouble),
+            Err(failure) if failure.is_not_found() => Ok(false),
+            Err(failure) => Err(failure),
         }
     }
 
     /// Writes a status. An object that is gone has none.
-    pub(super) async fn status(&self, status: &Status) -> Result<(), Trouble> {
+    pub(super) async fn status(&self, status: &Status) -> Result<(), RequestError> {
         let object = &status.object;
         let patch = Patch::Merge(json!({ "status": status.value() }));
         let manager = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
@@ -152,7 +157,7 @@ impl Writer {
         object: &ObjectKey,
         finalizers: &Value,
         version: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let metadata = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
         let manager = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let written =
@@ -161,7 +166,7 @@ impl Writer {
     }
 
     /// Tells an event.
-    pub(super) async fn event(&self, event: &Event) -> Result<(), Trouble> {
+    pub(super) async fn event(&self, event: &Event) -> Result<(), RequestError> {
         let Event { about, uid, change: Change { condition, reason, is_warning }, note } = event;
         let namespace = about.namespace.as_deref().unwrap_or(EVENTS_OF_CLUSTER);
         let now = Timestamp::now();
@@ -192,9 +197,9 @@ impl Writer {
     }
 }
 
-fn absent_is_fine(written: Result<(), Trouble>) -> Result<(), Trouble> {
+fn absent_is_fine(written: Result<(), RequestError>) -> Result<(), RequestError> {
     match written {
-        Err(trouble) if trouble.is_not_found() => Ok(()),
+        Err(failure) if failure.is_not_found() => Ok(()),
         written => written,
     }
 }

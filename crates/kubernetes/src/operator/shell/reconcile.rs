@@ -9,7 +9,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until};
 use weir_legible::{LeftOut, Warnings};
 
-use super::api::{Trouble, api_of, request};
+use super::api::{RequestError, api_of, request};
 use super::apply::Writer;
 use super::secrets::Secrets;
 use super::world::{Seen, World};
@@ -64,7 +64,7 @@ pub(super) struct Reconciler {
     refused: BTreeMap<ObjectKey, Refused>,
     /// Whether the last turn ended early because that has changed.
     has_hurried: bool,
-    troubles: Troubles,
+    failed: Failed,
 }
 
 impl Reconciler {
@@ -94,7 +94,7 @@ impl Reconciler {
             overrides: Overrides::default(),
             refused: BTreeMap::new(),
             has_hurried: false,
-            troubles: Troubles::default(),
+            failed: Failed::default(),
         }
     }
 
@@ -146,9 +146,9 @@ impl Reconciler {
         if self.previous.is_none() {
             match self.read_previous().await {
                 Ok((previous, written)) => (self.previous, self.written) = (Some(previous), written),
-                Err(trouble) => {
-                    self.troubles.note("the configuration that nodes have", &trouble);
-                    return self.troubles.end();
+                Err(failure) => {
+                    self.failed.note("the configuration that nodes have", &failure);
+                    return self.failed.end();
                 }
             }
         }
@@ -159,10 +159,10 @@ impl Reconciler {
         let again = decision.again;
         self.write(decision).await;
         let due = again.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
-        self.troubles.end().min(due.unwrap_or(AT_LEAST_EVERY)).max(DEBOUNCE)
+        self.failed.end().min(due.unwrap_or(AT_LEAST_EVERY)).max(DEBOUNCE)
     }
 
-    async fn read_previous(&self) -> Result<(Arc<[u8]>, Option<Written>), Trouble> {
+    async fn read_previous(&self) -> Result<(Arc<[u8]>, Option<Written>), RequestError> {
         let key = configuration::key(&self.options.namespace);
         let secret = request(api_of(&self.client, &key).get_opt(&key.name)).await?;
         let Some(secret) = secret else { return Ok((Arc::default(), None)) };
@@ -225,7 +225,7 @@ impl Reconciler {
         // Statuses that say what is true now are the next decision's. Once: what is refused in turns must not keep them back.
         self.has_hurried = !self.has_hurried && self.refused.keys().ne(&before);
         if self.has_hurried {
-            self.troubles.hurry();
+            self.failed.hurry();
             return;
         }
         if is_applied && !self.is_swept && !decision.apply.is_empty() {
@@ -234,7 +234,7 @@ impl Reconciler {
         if let Some((key, replicas)) = &decision.scale {
             match self.writer.scale(key, *replicas).await {
                 Ok(()) => tracing::info!(object = %key, replicas, "scaled"),
-                Err(trouble) => self.fail(&format!("replicas of {key}"), &trouble),
+                Err(failure) => self.fail(&format!("replicas of {key}"), &failure),
             }
         }
         for key in &decision.delete {
@@ -269,13 +269,13 @@ impl Reconciler {
                         self.take_over(configuration);
                     }
                 }
-                Err(trouble) => {
+                Err(failure) => {
                     is_applied = false;
-                    self.fail(&key.to_string(), &trouble);
+                    self.fail(&key.to_string(), &failure);
                     // A class says which pods come first, and nothing needs it to be ours.
-                    if trouble.is_refusal() && key.kind != kinds::PRIORITY_CLASS.1 {
+                    if failure.is_refusal() && key.kind != kinds::PRIORITY_CLASS.1 {
                         let since = self.refused.get(&key).map_or_else(SystemTime::now, |refused| refused.since);
-                        self.refused.insert(key, Refused { error: trouble.to_string(), since });
+                        self.refused.insert(key, Refused { error: failure.to_string(), since });
                     }
                 }
             }
@@ -315,9 +315,9 @@ impl Reconciler {
                     found.extend(keys.iter().filter(|key| names.contains(&key.name)).cloned());
                 }
                 // A version of an API that is not served has no objects.
-                Err(trouble) if trouble.is_not_found() => {}
-                Err(trouble) => {
-                    self.fail(&format!("all objects of kind {kind}"), &trouble);
+                Err(failure) if failure.is_not_found() => {}
+                Err(failure) => {
+                    self.fail(&format!("all objects of kind {kind}"), &failure);
                     return false;
                 }
             }
@@ -344,8 +344,8 @@ impl Reconciler {
                 self.world.look(|seen| seen.made.remove(key));
                 true
             }
-            Err(trouble) => {
-                self.fail(&key.to_string(), &trouble);
+            Err(failure) => {
+                self.fail(&key.to_string(), &failure);
                 false
             }
         }
@@ -357,8 +357,8 @@ impl Reconciler {
         // Before the status, which makes another version of the object.
         if let Some((object, finalizers)) = finalizers {
             let version = self.world.look(|seen| seen.version_of_telemetry());
-            if let Err(trouble) = self.writer.finalizers(&object, &finalizers, &version).await {
-                self.fail(&format!("finalizers of {object}"), &trouble);
+            if let Err(failure) = self.writer.finalizers(&object, &finalizers, &version).await {
+                self.fail(&format!("finalizers of {object}"), &failure);
             }
         }
         let (writer, world) = (&self.writer, &self.world);
@@ -367,7 +367,7 @@ impl Reconciler {
                 world.look(|seen| seen.set_status(&status));
                 Ok(status.events())
             }
-            Err(trouble) => Err((status.object, trouble)),
+            Err(failure) => Err((status.object, failure)),
         };
         let written: Vec<_> = stream::iter(statuses).map(write).buffer_unordered(AT_ONCE).collect().await;
         for result in written {
@@ -376,7 +376,7 @@ impl Reconciler {
                     self.count(true);
                     self.tell_events(&events).await;
                 }
-                Err((object, trouble)) => self.fail(&object.to_string(), &trouble),
+                Err((object, failure)) => self.fail(&object.to_string(), &failure),
             }
         }
     }
@@ -385,8 +385,8 @@ impl Reconciler {
         for event in events {
             let Event { about: object, change: Change { condition, reason, .. }, note: message, .. } = event;
             tracing::info!(%object, condition, reason, message, "status changed");
-            if let Err(trouble) = self.writer.event(event).await {
-                self.fail("events", &trouble);
+            if let Err(failure) = self.writer.event(event).await {
+                self.fail("events", &failure);
             }
         }
     }
@@ -398,18 +398,18 @@ impl Reconciler {
         });
     }
 
-    fn fail(&mut self, what: &str, trouble: &Trouble) {
+    fn fail(&mut self, what: &str, failure: &RequestError) {
         // Whoever leads now does it.
-        if !matches!(trouble, Trouble::NotLeading) {
+        if !matches!(failure, RequestError::NotLeading) {
             self.count(false);
-            self.troubles.note(what, trouble);
+            self.failed.note(what, failure);
         }
     }
 }
 
 /// What failed, told once until it works again.
 #[derive(Default)]
-struct Troubles {
+struct Failed {
     told: BTreeMap<String, String>,
     now: BTreeMap<String, String>,
     /// What the log has named, and names again when it works.
@@ -421,15 +421,15 @@ struct Troubles {
     warnings: Warnings,
 }
 
-impl Troubles {
+impl Failed {
     fn hurry(&mut self) {
         self.is_urgent = true;
     }
 
-    fn note(&mut self, what: &str, trouble: &Trouble) {
-        self.asked = self.asked.max(trouble.retry_after().unwrap_or_default());
-        let error = trouble.to_string();
-        let (reason, advice) = match trouble.is_forbidden() {
+    fn note(&mut self, what: &str, failure: &RequestError) {
+        self.asked = self.asked.max(failure.retry_after().unwrap_or_default());
+        let error = failure.to_string();
+        let (reason, advice) = match failure.is_forbidden() {
             true => ("forbidden", "let the operator's ClusterRole and Role allow it"),
             false => ("failed", "look whether the API server answers, and what it says"),
         };

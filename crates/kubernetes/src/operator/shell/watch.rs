@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use weir_plan::{PipelineId, Signal};
 
-use super::api::{Trouble, request, resource};
+use super::api::{RequestError, request, resource};
 use super::trim;
 use super::world::World;
 use crate::operator::layout::Workload;
@@ -325,7 +325,7 @@ async fn apis(client: Client, world: Arc<World>) {
     }
 }
 
-async fn discover(client: &Client) -> Result<Apis, Trouble> {
+async fn discover(client: &Client) -> Result<Apis, RequestError> {
     let groups = request(client.list_api_groups()).await?.groups;
     let has = |group: &str| groups.iter().any(|found| found.name == group);
     Ok(Apis { istio: has("networking.istio.io"), vertical_pod_autoscaler: has("autoscaling.k8s.io") })
