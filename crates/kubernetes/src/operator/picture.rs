@@ -168,7 +168,7 @@ pub(crate) struct PodState {
 
 /// What a node says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(from = "NodePage")]
+#[serde(from = "PageAsRead")]
 pub(crate) struct Answer {
     /// The revision of the configuration in use, if there is one.
     pub(crate) revision: Option<String>,
@@ -201,7 +201,7 @@ impl Answer {
 /// The page of a node, as far as it is read: later versions may say more.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct NodePage {
+struct PageAsRead {
     revision: Option<String>,
     error: Option<String>,
     roles: Option<Vec<String>>,
@@ -225,8 +225,8 @@ struct BackendOfPage {
     state: String,
 }
 
-impl From<NodePage> for Answer {
-    fn from(NodePage { revision, error, roles, connections, pipelines }: NodePage) -> Self {
+impl From<PageAsRead> for Answer {
+    fn from(PageAsRead { revision, error, roles, connections, pipelines }: PageAsRead) -> Self {
         let owes = pipelines.iter().any(|of| of.pending > 0);
         let is_well = |of: &&PipelineOfPage| of.backend.state == "ok";
         let bytes = pipelines.iter().filter(is_well).map(|of| of.pending_bytes);
