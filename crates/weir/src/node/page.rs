@@ -5,20 +5,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 use weir_engine::Text;
 use weir_engine::admin::{Asked, Page, Shown};
 use weir_engine::view::PipelineFigures;
-use weir_kubernetes::node::{self, BackendOfPage, PipelineOfPage, Roles, most_frequent};
+use weir_kubernetes::node::{BackendOfPage, NodePage, PipelineOfPage, Roles, most_frequent};
 use weir_observe::Verdict;
 
 use crate::health::Verdicts;
 
 /// `/node`.
 #[derive(Debug, Clone)]
-pub(super) struct NodePage {
+pub(super) struct NodePageRoute {
     roles: Roles,
     revision: Arc<RwLock<Option<String>>>,
     verdicts: Verdicts,
 }
 
-impl NodePage {
+impl NodePageRoute {
     pub(super) fn new(roles: Roles) -> Self {
         Self { roles, revision: Arc::default(), verdicts: Verdicts::default() }
     }
@@ -34,12 +34,12 @@ impl NodePage {
     }
 }
 
-impl Page for NodePage {
+impl Page for NodePageRoute {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         let snapshot = asked.view.snapshot()?;
         let revision = self.revision.read().unwrap_or_else(PoisonError::into_inner);
         let pipelines = snapshot.pipelines.iter().map(|pipeline| of_page(pipeline, self.verdicts.of(&pipeline.id)));
-        let mut page = node::NodePage {
+        let mut page = NodePage {
             revision: revision.as_deref(),
             error: snapshot.reloads.error.as_deref(),
             roles: self.roles.names(),
