@@ -65,7 +65,7 @@ impl Rhythm {
 
 /// The figures of a look that others are compared with.
 #[derive(Debug, Clone, Copy, Default)]
-struct Point {
+struct Figures {
     at: Moment,
     accepted: u64,
     items: u64,
@@ -78,7 +78,7 @@ struct Point {
     inputs: [Input; 2],
 }
 
-impl Point {
+impl Figures {
     fn of(at: Moment, look: &Look) -> Self {
         let amounts = Amounts {
             delivered: look.delivered,
@@ -96,12 +96,12 @@ impl Point {
         Self { at, accepted: look.accepted, items, bytes, oldest, on_disk, amounts, inputs }
     }
 
-    /// Time from an earlier point to this one.
+    /// Time from earlier ones to these.
     fn after(&self, earlier: &Self) -> Duration {
         self.at.since_start.saturating_sub(earlier.at.since_start)
     }
 
-    /// What happened since an earlier point. Some counts begin again when a pipeline returns.
+    /// What happened since earlier ones. Some counts begin again when a pipeline returns.
     fn amounts_since(&self, earlier: &Self) -> Amounts {
         let (now, before) = (self.amounts, earlier.amounts);
         Amounts {
@@ -152,11 +152,11 @@ impl Seen {
 pub(crate) struct Pipeline {
     rhythm: Rhythm,
     /// The looks that count as now, and the one before them.
-    recent: VecDeque<Point>,
+    recent: VecDeque<Figures>,
     /// Where the last long time began, and the one before it.
-    long: [Point; 2],
+    long: [Figures; 2],
     /// When something was delivered last, or the first look.
-    delivered: Point,
+    delivered: Figures,
     has_delivered: bool,
     /// At the last look, nothing had been delivered for a while by a backend that asks for time.
     was_put_off: bool,
@@ -172,7 +172,7 @@ pub(crate) struct Pipeline {
     /// Each trouble that was true, in the order of [`State::TROUBLES`].
     seen: [Option<Seen>; State::TROUBLES.len()],
     /// Where the trouble that is told began.
-    began: Option<Point>,
+    began: Option<Figures>,
     /// When the backend's words were taken down, and what they were about.
     words: Option<(Duration, Discriminant<Backend>)>,
     verdict: Verdict,
@@ -181,13 +181,13 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// After the first look at it.
     pub(crate) fn new(rhythm: Rhythm, at: Moment, look: &Look) -> Self {
-        let point = Point::of(at, look);
+        let figures = Figures::of(at, look);
         let roles = Roles { gateway: look.inputs.pushed != Input::Off, agent: look.inputs.collected != Input::Off };
         Self {
             rhythm,
-            recent: VecDeque::from([point]),
-            long: [point; 2],
-            delivered: point,
+            recent: VecDeque::from([figures]),
+            long: [figures; 2],
+            delivered: figures,
             has_delivered: false,
             was_put_off: false,
             slow_at: None,
@@ -207,7 +207,7 @@ impl Pipeline {
 
     /// Takes another look.
     pub(crate) fn look(&mut self, at: Moment, look: &Look) {
-        let now = Point::of(at, look);
+        let now = Figures::of(at, look);
         self.follow(&now, look);
         let is_true = self.troubles(&now, look);
         for (index, _) in is_true.iter().enumerate().filter(|(_, is_true)| **is_true) {
@@ -235,7 +235,7 @@ impl Pipeline {
     }
 
     /// Notes what happened since the last look.
-    fn follow(&mut self, now: &Point, look: &Look) {
+    fn follow(&mut self, now: &Figures, look: &Look) {
         let before = self.recent.back().copied().unwrap_or_default();
         let step = now.amounts_since(&before);
         if step.delivered > 0 {
@@ -274,7 +274,7 @@ impl Pipeline {
     }
 
     /// Notes whose data comes. What waits is of those whose data came last.
-    fn concern(&mut self, before: &Point, now: &Point) {
+    fn concern(&mut self, before: &Figures, now: &Figures) {
         for (index, came_at) in self.came_at.iter_mut().enumerate() {
             if flows(before.inputs[index], now.inputs[index]) {
                 *came_at = Some(now.at.since_start);
@@ -294,7 +294,7 @@ impl Pipeline {
     }
 
     /// Which troubles are true now, in the order of [`State::TROUBLES`].
-    fn troubles(&self, now: &Point, look: &Look) -> [bool; State::TROUBLES.len()] {
+    fn troubles(&self, now: &Figures, look: &Look) -> [bool; State::TROUBLES.len()] {
         let recent = self.recent.front().map(|first| now.amounts_since(first)).unwrap_or_default();
         let is_loss =
             |of: Amounts| of.lost() >= LEAST && is_share(of.lost(), of.lost().saturating_add(of.delivered), LOST);
@@ -315,18 +315,18 @@ impl Pipeline {
     }
 
     /// Whether nothing was delivered for a while.
-    fn is_idle(&self, now: &Point) -> bool {
+    fn is_idle(&self, now: &Figures) -> bool {
         now.after(&self.delivered) + self.rhythm.slack() >= self.rhythm.recent()
     }
 
     /// Whether nothing was delivered although data waits.
-    fn is_stuck(&self, now: &Point) -> bool {
+    fn is_stuck(&self, now: &Figures) -> bool {
         self.is_idle(now) && self.waits(now)
     }
 
     /// Whether a backend to which nothing is delivered may be slow, for all that is known: it asks for time, and took
     /// something in the last minutes. Once something else was wrong with it, that is what is told.
-    fn may_be_slow(&self, now: &Point, look: &Look) -> bool {
+    fn may_be_slow(&self, now: &Figures, look: &Look) -> bool {
         let is_lately = self.has_delivered && now.after(&self.delivered) < self.rhythm.long();
         let before = self.verdict.trouble.as_deref().filter(|trouble| trouble.state == State::NothingDelivered);
         look.backend.asks_for_time() && is_lately && before.is_none_or(|trouble| trouble.may_be_slow)
@@ -352,7 +352,7 @@ impl Pipeline {
 
     /// Whether data waits that should not. What waited long before the last delivery may be what the backend does not
     /// want: while other data is delivered, that is no trouble.
-    fn waits(&self, now: &Point) -> bool {
+    fn waits(&self, now: &Figures) -> bool {
         let (recent, long) = (self.rhythm.recent(), self.rhythm.long());
         let unwanted = if self.delivered.oldest >= recent { self.delivered.items } else { 0 };
         let is_much = now.items.saturating_sub(unwanted) >= LEAST && now.oldest >= recent;
@@ -361,7 +361,7 @@ impl Pipeline {
     }
 
     /// Tells the worst trouble, and whether it is true at this look. While it is not, what was said of it stays.
-    fn conclude(&mut self, worst: Option<(State, bool)>, now: &Point, look: &Look) {
+    fn conclude(&mut self, worst: Option<(State, bool)>, now: &Figures, look: &Look) {
         self.verdict.delivers = self.has_delivered && now.after(&self.delivered) < self.rhythm.recent();
         let Some((state, is_true)) = worst else {
             (self.began, self.words, self.verdict.trouble) = (None, None, None);
@@ -432,7 +432,7 @@ fn flows(before: Input, now: Input) -> bool {
 }
 
 /// What is kept, and when the first of its limits is reached if it goes on as it did since the trouble began.
-fn kept(now: &Point, began: &Point, look: &Look) -> Kept {
+fn kept(now: &Figures, began: &Figures, look: &Look) -> Kept {
     let waiting = look.waiting;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let passed = millis(now.after(began));
@@ -478,8 +478,8 @@ mod tests {
             let at = Moment { since_start: rhythm.every * number, unix_seconds: 0 };
             pipeline.look(at, &Look::default());
         }
-        let bytes = size_of::<Pipeline>() + pipeline.recent.capacity() * size_of::<Point>();
-        assert!((2_740..2_900).contains(&bytes), "{bytes}, with {} bytes for each look", size_of::<Point>());
+        let bytes = size_of::<Pipeline>() + pipeline.recent.capacity() * size_of::<Figures>();
+        assert!((2_740..2_900).contains(&bytes), "{bytes}, with {} bytes for each look", size_of::<Figures>());
         assert!(size_of::<Trouble>() < 240, "{}", size_of::<Trouble>());
     }
 }
