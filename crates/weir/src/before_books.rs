@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use weir_engine::view::SourceFigures;
 
-use crate::admin::number;
+use crate::ask::number;
 use crate::tables::{bytes, count, rate};
 
 /// What was lost for one reason, since the start.

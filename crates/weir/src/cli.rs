@@ -13,6 +13,7 @@ use weir_engine::settings;
 use weir_sources::scrape::ISTIO_CERTIFICATES;
 use weir_units::{parse_duration, parse_positive_duration};
 
+use crate::ask::AskArgs;
 use crate::limits;
 
 pub(crate) use runtime::{RuntimeArgs, Switch};
@@ -475,7 +476,7 @@ pub(crate) struct TryArgs {
     #[arg(long, value_enum, default_value_t = TryFormat::Diff, value_name = "FORMAT")]
     pub(crate) format: TryFormat,
     #[command(flatten, next_help_heading = "With --recent")]
-    pub(crate) admin: crate::admin::AdminArgs,
+    pub(crate) admin: AskArgs,
 }
 
 /// How an outcome is printed.

@@ -3,8 +3,8 @@
 // But for the allocator, and what is told the kernel of the program's text.
 #![deny(unsafe_code)]
 
-mod admin;
 mod allocator;
+mod ask;
 mod before_books;
 mod changed_by;
 mod check;

@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use weir_loadtest::output::is_read;
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs, moment, number};
+use crate::ask::{Admin, AskArgs, moment, number};
 use crate::cli::Format;
 use crate::page::EdgeName;
 use crate::tables::{columns_of_terminal, count, cut, legible, legible_json};
@@ -56,7 +56,7 @@ pub(crate) struct TapArgs {
     #[arg(value_name = "PIPELINE")]
     pipeline: String,
     #[command(flatten)]
-    admin: AdminArgs,
+    admin: AskArgs,
     /// Show recent items, and end: a few that passed, that rules removed, that were lost before anybody looked, or that were on
     /// the disk when the process started
     #[arg(long, conflicts_with_all = ["edge", "rule", "text", "condition", "rate", "duration"])]

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::Value;
 use weir_loadtest::output::printed;
 
-use crate::admin::{AccessArgs, URL, wrong_port};
+use crate::ask::{AccessArgs, URL, wrong_port};
 use crate::cli::Format;
 use crate::tables::{bytes, count, legible, table, time, whole_seconds};
 

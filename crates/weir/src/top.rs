@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep_until};
 use weir_loadtest::output::is_read;
 
-use crate::admin::{Admin, AdminArgs, LOSSES, number, wrong_port};
+use crate::ask::{Admin, AskArgs, LOSSES, number, wrong_port};
 use crate::cli::Format;
 use crate::explain;
 use crate::signals::Signals;
@@ -72,7 +72,7 @@ stands first.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArgs {
     #[command(flatten)]
-    admin: AdminArgs,
+    admin: AskArgs,
     /// Time between two tables
     #[arg(long, default_value = "2s", value_parser = weir_units::parse_positive_duration, value_name = "DURATION")]
     interval: Duration,

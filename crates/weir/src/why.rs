@@ -19,7 +19,7 @@ use serde_json::Value;
 use weir_loadtest::output::printed;
 use weir_units::parse_positive_duration;
 
-use crate::admin::{Admin, AdminArgs, LOSSES, number, sum, wrong_port};
+use crate::ask::{Admin, AskArgs, LOSSES, number, sum, wrong_port};
 use crate::before_books;
 use crate::cli::Format;
 use crate::health::not_set_up;
@@ -64,7 +64,7 @@ pub(crate) struct WhyArgs {
     #[arg(value_name = "PIPELINE")]
     pipeline: Option<String>,
     #[command(flatten)]
-    admin: AdminArgs,
+    admin: AskArgs,
     /// Look for items with this trace id, span id or text
     #[arg(long, value_name = "TEXT")]
     item: Option<String>,

@@ -13,7 +13,7 @@ use weir_plan::PipelineId;
 use weir_resources::{Files, KINDS, Role, Severity, Version};
 
 use super::Output;
-use crate::admin::{number, wrong_port};
+use crate::ask::{number, wrong_port};
 use crate::cli::{TryArgs, TryFormat};
 use crate::tables::{count, legible, legible_json};
 use crate::{configuration, convert, findings, tap};

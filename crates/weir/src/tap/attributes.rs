@@ -7,7 +7,7 @@ use serde_json::Value;
 use weir_loadtest::output::printed;
 
 use super::Format;
-use crate::admin::{Admin, number, seconds_since};
+use crate::ask::{Admin, number, seconds_since};
 use crate::tables::{bytes, count, legible, legible_json, table, time};
 
 /// Shows those of a pipeline, and ends.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use weir_loadtest::output::is_read;
 
 use super::{Format, Line, TapArgs, summary, words};
-use crate::admin::{Admin, moment, number};
+use crate::ask::{Admin, moment, number};
 use crate::tables::{count, cut, legible_json};
 
 /// Where samples of what was lost are, and the way that it has gone.

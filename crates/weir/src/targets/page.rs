@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use weir_loadtest::output::printed;
 
 use super::{Format, words};
-use crate::admin::{Admin, number};
+use crate::ask::{Admin, number};
 use crate::tables::{bytes, legible, legible_json};
 
 /// How often it is asked whether the page is there.

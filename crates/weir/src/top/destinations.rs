@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{Room, columns, heading, rows_and_words, words};
-use crate::admin::{moment, number, sum};
+use crate::ask::{moment, number, sum};
 use crate::tables::{age, bytes, cut, legible, time, whole_seconds};
 
 const HEAD: [&str; 12] = [

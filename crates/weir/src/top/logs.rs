@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::{Room, columns, rows_and_words, words};
-use crate::admin::{number, sum};
+use crate::ask::{number, sum};
 use crate::tables::{bytes, count, cut, legible, time, whole_seconds};
 
 const HEAD: [&str; 7] = ["container", "behind", "behind for", "files", "removed, held", "lost", "stuck for"];

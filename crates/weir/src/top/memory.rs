@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{BESIDE_ROWS, Room, columns, draw, heading, words};
-use crate::admin::number;
+use crate::ask::number;
 use crate::tables::{bytes, count, cut, legible};
 
 const HOLDS: [&str; 6] = ["pipeline", "in memory", "share", "on disk", "limit", "pending"];

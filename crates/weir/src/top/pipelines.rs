@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{Room, columns, heading, rows_and_words, words};
-use crate::admin::{number, sum};
+use crate::ask::{number, sum};
 use crate::before_books;
 use crate::health::not_set_up;
 use crate::tables::{bytes, cut, legible, rate, time, whole_seconds};

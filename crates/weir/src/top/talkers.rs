@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{BESIDE_ROWS, Room, columns, draw, words};
-use crate::admin::{number, seconds_since};
+use crate::ask::{number, seconds_since};
 use crate::tables::{bytes, count, cut, time};
 
 pub(super) fn json(counted: &Value) -> Value {

@@ -10,7 +10,7 @@ use weir_legible::Names;
 use weir_loadtest::output::printed;
 
 use super::Format;
-use crate::admin::{Admin, number, wrong_port};
+use crate::ask::{Admin, number, wrong_port};
 use crate::tables::{legible, legible_json};
 
 /// Where the one in use is, and what became of others.

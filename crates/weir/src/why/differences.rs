@@ -11,7 +11,7 @@ use weir_loadtest::output::printed;
 use super::configuration::{PATH, headline, history};
 use super::in_use::{PROCESS, Statement};
 use super::{Format, unknown};
-use crate::admin::{Admin, number};
+use crate::ask::{Admin, number};
 use crate::tables::{legible, legible_json};
 
 /// What the page does not show of a pipeline may differ all the same.

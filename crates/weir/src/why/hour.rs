@@ -10,7 +10,7 @@ use weir_legible::rfc3339_seconds;
 use weir_loadtest::output::printed;
 
 use super::{Format, pipelines_of, waiting, wanted};
-use crate::admin::{Admin, moment, number, wrong_port};
+use crate::ask::{Admin, moment, number, wrong_port};
 use crate::tables::{count, legible, legible_json, rate, rows_of_terminal, table, time};
 
 const PATH: &str = "/api/history";

@@ -9,7 +9,7 @@ use weir_loadtest::output::printed;
 
 use super::configuration::{PATH, who};
 use super::{Format, pipelines_of, wanted};
-use crate::admin::Admin;
+use crate::ask::Admin;
 use crate::tables::{legible, legible_json};
 
 /// What the process is told has this name, in the page and where pipelines have theirs.

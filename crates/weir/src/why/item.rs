@@ -14,7 +14,7 @@ use weir_loadtest::output::{is_read, printed};
 
 use super::WhyArgs;
 use super::on_disk::{self, Sought, name_of};
-use crate::admin::{Admin, moment, number};
+use crate::ask::{Admin, moment, number};
 use crate::tables::{legible, time};
 use crate::tap::{self, Line};
 

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use weir_loadtest::output::printed;
 
 use super::backend_said;
-use crate::admin::{Admin, number};
+use crate::ask::{Admin, number};
 use crate::tables::{bytes, count, legible};
 use crate::tap::{Line, is_asked_for};
 

@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// Whom to ask.
 #[derive(Args, Debug)]
-pub(crate) struct AdminArgs {
+pub(crate) struct AskArgs {
     /// The admin port of a running process; of a pod, use `kubectl port-forward`
     #[arg(long, default_value = URL, value_name = "URL")]
     url: String,
@@ -48,7 +48,7 @@ pub(crate) struct AccessArgs {
     key: Option<PathBuf>,
 }
 
-impl AdminArgs {
+impl AskArgs {
     /// # Errors
     /// When the URL, the token or a certificate cannot be used.
     pub(crate) fn admin(&self) -> anyhow::Result<Admin> {
