@@ -29,7 +29,6 @@ mod node;
 mod operator;
 mod own;
 mod page;
-mod preview;
 mod program_text;
 mod proxy;
 mod run;
@@ -42,6 +41,7 @@ mod tables;
 mod tap;
 mod targets;
 mod top;
+mod try_rules;
 mod watch;
 mod why;
 mod yaml;
@@ -78,7 +78,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::check(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::Crds(args) => crds::run(&args),
-        Command::Try(args) => preview::run(&args),
+        Command::Try(args) => try_rules::run(&args),
         Command::Journal(args) => journal::run(&args),
         Command::Logs(args) => logs::run(&args),
         Command::Targets(args) => targets::run(&args),

@@ -84,8 +84,6 @@ mod overload;
 #[cfg(test)]
 mod poison;
 #[cfg(test)]
-mod preview;
-#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod proxy;
@@ -114,3 +112,5 @@ mod target_pages;
 mod temporality;
 #[cfg(test)]
 mod trailers;
+#[cfg(test)]
+mod try_rules;
