@@ -325,8 +325,8 @@ pub(crate) struct ProcessArgs {
     /// Port of the health check; 0 picks a free one
     #[arg(long, help_heading = PORTS, value_name = "PORT", default_value_t = settings::HEALTH_PORT)]
     pub(crate) health_port: u16,
-    /// Between two looks at how data flows through pipelines, which /health/pipelines on the health port shows: a trouble is
-    /// told within six of them, and its end after five to nine
+    /// Between two looks at how data flows through pipelines, which /health/pipelines on the health port shows: a trouble
+    /// is told within six of them, and its end after five to nine; of one that came back, after up to sixty
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_positive_duration)]
     pub(crate) look_every: Duration,
     /// Memory budget, for example 512MiB: the process stays under it plus 32 MB [default: 75 % of the cgroup's limit, else 512MiB]
