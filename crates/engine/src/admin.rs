@@ -33,7 +33,7 @@ use tokio::task::{AbortHandle, JoinSet, block_in_place, spawn_blocking};
 
 use crate::budget::{Funds, Permit, Text};
 use crate::division::ADMIN_TLS_CONNECTIONS;
-use crate::receive::Gate;
+use crate::receive::{Admitted, Gate};
 use crate::view::{Health, View};
 pub use readers::{Reader, Readers};
 
@@ -200,8 +200,8 @@ impl Desk {
     async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
         let (head, incoming) = request.into_parts();
         let route = self.routes.iter().find(|route| route.leads_to(head.uri.path()));
-        let token = match self.admit(&head.headers, route) {
-            Ok(token) => token,
+        let Admitted { token, edition } = match self.admit(&head.headers, route) {
+            Ok(admitted) => admitted,
             Err(refusal) => return *refusal,
         };
         let Some(route) = route else {
@@ -231,7 +231,7 @@ impl Desk {
             body,
             _paid: paid,
             _alone: alone,
-            from: Reader { peer, token },
+            from: Reader { peer, token, edition },
             view: self.view.clone(),
             funds: self.funds.clone(),
         };
@@ -249,9 +249,9 @@ impl Desk {
     /// Where clients are not known, only this machine can connect; but the page of a foreign site in a browser on this
     /// machine can, too: under a name of its own that it has pointed here, or with a picture of this address, whose
     /// answer it cannot read. The browser says so.
-    fn admit(&self, headers: &HeaderMap, route: Option<&Route>) -> Result<Option<u32>, Box<Answer>> {
+    fn admit(&self, headers: &HeaderMap, route: Option<&Route>) -> Result<Admitted, Box<Answer>> {
         let is_public = route.is_some_and(|route| route.page.is_public());
-        let Some(gate) = self.gate.as_ref().filter(|_| !is_public) else { return Ok(None) };
+        let Some(gate) = self.gate.as_ref().filter(|_| !is_public) else { return Ok(Admitted::default()) };
         if !gate.knows_clients() && !headers.get(HOST).is_none_or(is_here) {
             let text =
                 "without a token or a certificate, only names of this machine are answered: localhost, or an address\n";

@@ -31,7 +31,7 @@ use weir_otlp::Limits;
 use weir_plan::Signal;
 
 use body::BodyReader;
-pub(crate) use gate::{ADMIN, Gate, OTLP_PORTS};
+pub(crate) use gate::{ADMIN, Admitted, Gate, OTLP_PORTS};
 pub(crate) use load::Load;
 pub use refusal::Lack;
 pub(crate) use refusal::{REASONS, Reason, Refusal};

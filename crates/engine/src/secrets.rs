@@ -1,5 +1,6 @@
 //! Secrets are never printed, not even by whoever looks for a fault: nothing that holds one shows it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -73,7 +74,7 @@ fn made(planned: &Pipeline, settings: &Settings) -> String {
 }
 
 fn settings(own: &Identity) -> Settings {
-    let tokens = vec![Secret::new(MARK)];
+    let tokens = BTreeMap::from([(1, Secret::new(MARK))]);
     let proxy = || Some(Secret::new(format!("http://user:{MARK}@127.0.0.1:9")));
     let Identity { cert_pem, key_pem } = own.clone();
     let tls = Some(PortTls { cert_pem, key_pem, client_ca_pem: None });

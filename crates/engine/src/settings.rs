@@ -1,5 +1,6 @@
 //! How an engine is set up: addresses, sizes and times. Every default is here, with its reason.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,8 +82,9 @@ pub trait State: Send + Sync + fmt::Debug {
 pub struct PortSecurity {
     /// Transport security.
     pub tls: Option<PortTls>,
-    /// Bearer tokens. Every request must carry one of them; if there are none, it need not.
-    pub tokens: Vec<Secret>,
+    /// Bearer tokens, by the lines of the file that they are on, from 1: so the log calls them. Every request must
+    /// carry one of them; if there are none, it need not.
+    pub tokens: BTreeMap<u32, Secret>,
 }
 
 impl PortSecurity {

@@ -60,7 +60,7 @@ impl AccessArgs {
     /// # Errors
     /// The same.
     pub(crate) fn admin(&self, url: &str) -> anyhow::Result<Admin> {
-        let token = security::tokens(self.token_file.as_deref(), "--token-file")?.pop();
+        let token = security::tokens(self.token_file.as_deref(), "--token-file")?.into_values().next_back();
         let mut admin = Admin::new(url, token)?;
         if url.starts_with("https://") {
             admin.tls = Some(Arc::new(self.tls()?));

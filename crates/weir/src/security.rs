@@ -1,5 +1,6 @@
 //! Who may use the ports: certificate, key and token files of the command line.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -77,19 +78,21 @@ pub(crate) fn files(args: &ProcessArgs) -> Vec<PathBuf> {
     Files::of_ingest(&args.ingest).all().chain(Files::of_admin(&args.admin).all()).collect()
 }
 
-/// One token on each line, so that a new one can be added before the old one goes. None without a file.
-pub(crate) fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<Vec<Secret>> {
-    let Some(file) = file else { return Ok(Vec::new()) };
+/// One token on each line, so that a new one can be added before the old one goes; by the numbers of the lines. None
+/// without a file.
+pub(crate) fn tokens(file: Option<&Path>, flag: &str) -> anyhow::Result<BTreeMap<u32, Secret>> {
+    let Some(file) = file else { return Ok(BTreeMap::new()) };
     let text = text(file, flag)?;
-    let tokens: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines = || (1_u32..).zip(text.lines().map(str::trim));
+    if let Some((line, _)) = lines().find(|(_, token)| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+        bail!("cannot use {} ({flag}): line {line} has characters that no token has", file.display());
+    }
+    let written = lines().filter(|(_, token)| !token.is_empty());
+    let tokens: BTreeMap<_, _> = written.map(|(line, token)| (line, Secret::new(token))).collect();
     if tokens.is_empty() {
         bail!("cannot use {} ({flag}): there is no token in it; write one on each line", file.display());
     }
-    if let Some(line) = text.lines().position(|line| !line.trim().bytes().all(|byte| byte.is_ascii_graphic())) {
-        let line = line + 1;
-        bail!("cannot use {} ({flag}): line {line} has characters that no token has", file.display());
-    }
-    Ok(tokens.into_iter().map(Secret::new).collect())
+    Ok(tokens)
 }
 
 pub(crate) fn text(file: &Path, flag: &str) -> anyhow::Result<String> {

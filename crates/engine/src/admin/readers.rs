@@ -16,8 +16,11 @@ const MOST_READERS: usize = 64;
 pub struct Reader {
     /// The address. All who forward a port of a pod have that of the pod itself.
     pub peer: IpAddr,
-    /// Which token, if one is needed: its number in the file, counted from 1.
+    /// Which token, if one is needed: the line of the file that it is on, counted from 1.
     pub token: Option<u32>,
+    /// How often the rules of the port had been replaced. The same line may have the token of somebody else since then,
+    /// so everybody begins anew.
+    pub edition: u64,
 }
 
 /// Those who have looked at samples lately.
@@ -60,7 +63,7 @@ mod tests {
     fn each_reader_is_logged_once_as_long_as_it_goes_on() {
         let (readers, begin) = (Readers::default(), Instant::now());
         let looks = |last: u8, token: Option<u32>, what: &str, seconds| {
-            let reader = Reader { peer: [10, 0, 0, last].into(), token };
+            let reader = Reader { peer: [10, 0, 0, last].into(), token, edition: 0 };
             readers.note_at(reader, what, begin + Duration::from_secs(seconds))
         };
         let is_new = |last, what, seconds| looks(last, None, what, seconds);

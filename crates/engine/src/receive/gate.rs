@@ -3,7 +3,7 @@
 mod chains;
 mod unheard;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,9 +70,20 @@ pub(crate) const ADMIN: &Ports = &Ports {
 #[derive(Debug)]
 pub(crate) struct PortRules {
     tls: Option<Tls>,
-    tokens: Vec<Secret>,
+    tokens: BTreeMap<u32, Secret>,
     knows_clients: bool,
     era: Era,
+    /// How often they have been replaced.
+    edition: u64,
+}
+
+/// Whose request may be taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// The line of the token, from 1, if one is needed.
+    pub(crate) token: Option<u32>,
+    /// That of the rules: others may have other tokens on the same lines.
+    pub(crate) edition: u64,
 }
 
 /// Rules that follow each other are of one era for as long as they take everybody who could connect before. Tokens do not
@@ -110,7 +121,8 @@ impl Gate {
         self.rules.send_modify(|before| {
             ends = !rules.takes_all_of(before);
             let Era(era) = before.era;
-            *before = Arc::new(PortRules { era: Era(era + u64::from(ends)), ..rules });
+            let edition = before.edition + 1;
+            *before = Arc::new(PortRules { era: Era(era + u64::from(ends)), edition, ..rules });
         });
         ends
     }
@@ -142,22 +154,23 @@ impl Gate {
         self.rules().knows_clients
     }
 
-    /// Whether a request with these headers may be taken, and which of the tokens it has, counted from 1.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<Option<u32>, Refusal> {
+    /// Whether a request with these headers may be taken, and which of the tokens it has.
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<Admitted, Refusal> {
         let rules = self.rules();
+        let edition = rules.edition;
         if rules.tokens.is_empty() {
-            return Ok(None);
+            return Ok(Admitted { token: None, edition });
         }
         let given = headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
         let Some(given) = given else { return Err(Refusal::unauthenticated("a bearer token is needed")) };
         // All are compared, and wholly, so that time tells nothing about which is nearest.
         let same = |token: &Secret| token.reveal().as_bytes().ct_eq(given);
-        let tokens = (1_u32..).zip(&rules.tokens);
-        let number = tokens.fold(0, |known, (number, token)| u32::conditional_select(&known, &number, same(token)));
-        if number == 0 {
+        let tokens = rules.tokens.iter();
+        let line = tokens.fold(0, |known, (line, token)| u32::conditional_select(&known, line, same(token)));
+        if line == 0 {
             return Err(Refusal::unauthenticated("the bearer token is not one of those configured"));
         }
-        Ok(Some(number))
+        Ok(Admitted { token: Some(line), edition })
     }
 }
 
@@ -218,7 +231,7 @@ fn rules(ports: &Ports, security: &PortSecurity) -> Result<PortRules, String> {
     let fail = |error: String| format!("cannot secure {}: {error}", ports.name);
     let tls = security.tls.as_ref().map(|tls| server_side(ports, tls)).transpose().map_err(fail)?;
     let (tokens, knows_clients) = (security.tokens.clone(), security.knows_clients());
-    Ok(PortRules { tls, tokens, knows_clients, era: Era::default() })
+    Ok(PortRules { tls, tokens, knows_clients, era: Era::default(), edition: 0 })
 }
 
 fn server_side(ports: &Ports, tls: &PortTls) -> Result<Tls, String> {
@@ -260,21 +273,22 @@ mod tests {
 
     #[test]
     fn only_a_whole_token_is_the_token() {
-        let security = PortSecurity { tls: None, tokens: vec![Secret::new("abc"), Secret::new("other")] };
+        let tokens = BTreeMap::from([(1, Secret::new("abc")), (3, Secret::new("other"))]);
+        let security = PortSecurity { tls: None, tokens };
         let gate = Gate::new(ADMIN, &security).unwrap();
         let check = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
             gate.check(&headers).ok()
         };
-        for (value, number) in [("Bearer abc", 1), ("bearer abc", 1), ("BEARER other", 2), ("Bearer  abc ", 1)] {
-            assert_eq!(check(value), Some(Some(number)), "{value}");
+        for (value, line) in [("Bearer abc", 1), ("bearer abc", 1), ("BEARER other", 3), ("Bearer  abc ", 1)] {
+            assert_eq!(check(value), Some(Admitted { token: Some(line), edition: 0 }), "{value}");
         }
         for value in ["abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer ABC", "Basic abc", "Bearerabc"] {
             assert_eq!(check(value), None, "{value}");
         }
         assert!(gate.check(&HeaderMap::new()).is_err());
         gate.replace(gate.prepare(&PortSecurity::default()).unwrap());
-        assert!(matches!(gate.check(&HeaderMap::new()), Ok(None)));
+        assert_eq!(gate.check(&HeaderMap::new()).ok(), Some(Admitted { token: None, edition: 1 }));
     }
 
     #[test]
@@ -285,7 +299,7 @@ mod tests {
             let Identity { cert_pem, key_pem } = servers.identity_of("localhost");
             let client_ca_pem = clients.map(|clients| clients.iter().map(|authority| authority.pem()).collect());
             let tls = Some(PortTls { cert_pem, key_pem, client_ca_pem });
-            PortSecurity { tls, tokens: Vec::new() }
+            PortSecurity { tls, ..PortSecurity::default() }
         };
         let gate = Gate::new(OTLP_PORTS, &PortSecurity::default()).unwrap();
         let ends_with = |rules: &PortSecurity| {
@@ -295,7 +309,7 @@ mod tests {
             ends
         };
         let (one, other) = (taking(Some(&[&first])), taking(Some(&[&second])));
-        let tokens = PortSecurity { tokens: vec![Secret::new("abc")], ..one.clone() };
+        let tokens = PortSecurity { tokens: BTreeMap::from([(1, Secret::new("abc"))]), ..one.clone() };
         for (step, (rules, ends)) in [
             (taking(None), true),
             (taking(None), false),
@@ -324,7 +338,7 @@ mod tests {
         let error = |ports, cert_pem: &str, client_ca_pem: Option<&str>| {
             let (cert_pem, client_ca_pem) = (cert_pem.to_owned(), client_ca_pem.map(str::to_owned));
             let tls = Some(PortTls { cert_pem, key_pem: Secret::new("key"), client_ca_pem });
-            Gate::new(ports, &PortSecurity { tls, tokens: Vec::new() }).unwrap_err()
+            Gate::new(ports, &PortSecurity { tls, ..PortSecurity::default() }).unwrap_err()
         };
         let [of_cert, of_key, of_ca] =
             [error(ADMIN, "x", None), error(OTLP_PORTS, &cert_pem, None), error(ADMIN, "x", Some("y"))];

@@ -21,7 +21,7 @@ use weir_testkit::{eventually, http, payload};
 use crate::support::{Gateway, pipeline, settings};
 
 fn with_tokens(tokens: &[&str]) -> PortSecurity {
-    PortSecurity { tls: None, tokens: tokens.iter().map(|token| Secret::new(*token)).collect() }
+    PortSecurity { tls: None, tokens: (1..).zip(tokens.iter().map(|token| Secret::new(*token))).collect() }
 }
 
 /// A request with a token.

@@ -20,7 +20,7 @@ fn with_token(token: &str) -> Vec<Header> {
 }
 
 fn tokens(tokens: &[&str]) -> PortSecurity {
-    PortSecurity { tls: None, tokens: tokens.iter().map(|token| Secret::new(*token)).collect() }
+    PortSecurity { tls: None, tokens: (1..).zip(tokens.iter().map(|token| Secret::new(*token))).collect() }
 }
 
 /// A gateway with these rules, and what is behind it.
@@ -79,7 +79,7 @@ async fn a_token_is_wanted_on_both_transports() {
 #[tokio::test]
 async fn with_tls_only_clients_that_are_trusted_come_through() {
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
-    let security = PortSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
+    let security = PortSecurity { tls: Some(ingest(&servers, Some(&clients))), ..PortSecurity::default() };
     let (sink, gateway) = guarded(security).await;
     let to = |port: SocketAddr, protocol, identity| {
         let tls = Some(Tls { ca_pem: Some(servers.pem().into()), identity, ..Tls::default() });
@@ -94,7 +94,7 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     assert!(gateway.scrape().await.get("weir_receiver_tls_handshakes_failed_total") >= 3.0);
 
     // Another certificate, as after a renewal by another authority, without a restart.
-    let renewed = PortSecurity { tls: Some(ingest(&strangers, None)), tokens: Vec::new() };
+    let renewed = PortSecurity { tls: Some(ingest(&strangers, None)), ..PortSecurity::default() };
     gateway.engine.secure(&renewed, &PortSecurity::default()).unwrap();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };
@@ -102,7 +102,7 @@ async fn with_tls_only_clients_that_are_trusted_come_through() {
     let garbage = PortTls { cert_pem: "garbage".into(), ..ingest(&servers, None) };
     gateway
         .engine
-        .secure(&PortSecurity { tls: Some(garbage), tokens: Vec::new() }, &PortSecurity::default())
+        .secure(&PortSecurity { tls: Some(garbage), ..PortSecurity::default() }, &PortSecurity::default())
         .unwrap_err();
     let trusting = Tls { ca_pem: Some(strangers.pem().into()), ..Tls::default() };
     let to = Output { tls: Some(trusting), ..output(gateway.at.grpc, Protocol::Grpc) };

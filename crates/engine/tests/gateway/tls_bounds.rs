@@ -31,7 +31,7 @@ struct Guarded {
 impl Guarded {
     async fn new() -> Self {
         let (servers, clients) = (Authority::new(), Authority::new());
-        let security = PortSecurity { tls: Some(ingest(&servers, Some(&clients))), tokens: Vec::new() };
+        let security = PortSecurity { tls: Some(ingest(&servers, Some(&clients))), ..PortSecurity::default() };
         let sink = sink("{}").await;
         let settings = Settings { security, ..settings() };
         let gateway = Gateway::with(vec![pipeline("backend", sink.grpc)], settings).await;

@@ -50,8 +50,33 @@ async fn the_log_says_which_token_it_was_and_not_what_it_is() {
     let looked = || weir.all_logged("somebody looks at samples of what backends refused");
     eventually("both are logged", async || looked().len() >= 2).await;
     let who: Vec<_> = looked().iter().map(|line| json!([line["from"], line["token"]])).collect();
-    assert_eq!(who, [json!(["127.0.0.1", 1]), json!(["127.0.0.1", 2])]);
+    assert_eq!(who, [json!(["127.0.0.1", 1]), json!(["127.0.0.1", 3])], "the lines that they are on");
     assert!(!json!(looked()).to_string().contains("of-the"));
+}
+
+#[tokio::test]
+async fn whoever_has_got_the_line_of_another_token_is_logged_too() {
+    let sink = sink("{}").await;
+    let directory = tempfile::TempDir::new().unwrap();
+    let tokens = directory.path().join("tokens");
+    std::fs::write(&tokens, "of-the-first\nof-the-second\n").unwrap();
+    let weir = Weir::start(&manifest("shop", sink.grpc), &["--admin-token-file", tokens.to_str().unwrap()]).await;
+    let looking = async |token: &str| {
+        let request = format!("GET /rejected HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+        status_from("127.0.0.1", admin(&weir), request.as_bytes()).await
+    };
+    let looked = || {
+        let lines = weir.all_logged("somebody looks at samples of what backends refused");
+        lines.iter().map(|line| json!([line["from"], line["token"]])).collect::<Vec<_>>()
+    };
+    assert_eq!(looking("of-the-first").await, 200);
+    eventually("the first is logged", async || !looked().is_empty()).await;
+    std::fs::write(&tokens, "of-the-second\n").unwrap();
+    eventually("the first is not taken any more", async || looking("of-the-first").await == 401).await;
+    let before = looked().len();
+    assert_eq!(looking("of-the-second").await, 200);
+    eventually("the second is logged", async || looked().len() > before).await;
+    assert!(looked().iter().all(|line| *line == json!(["127.0.0.1", 1])), "{:?}", looked());
 }
 
 /// Everybody knows the numbers of taps. That somebody has opened one is a line of its own.
