@@ -8,14 +8,14 @@ mod sampling;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use weir_journal::{AppendError, Durability, NewEntry, Space, Turnover};
+use weir_journal::{AppendError, Durability, NewEntry, QueueId, Space, Turnover};
 use weir_legible::{Seldom, names};
 use weir_plan::PipelineId;
 
@@ -382,17 +382,15 @@ impl Writer {
     /// Whether there was a segment that could go.
     fn evict_segment(&self) -> bool {
         let accounts = self.parts.accounts.all();
-        let account = |id| {
-            let owns = |account: &&Arc<Account>| account.queue.as_ref().is_some_and(|queue| queue.id == id);
-            accounts.iter().find(owns)
-        };
-        let may_lose = |id| account(id).is_some_and(|account| account.may_drop_oldest());
+        let with_queue = accounts.iter().filter_map(|account| Some((account.queue.as_ref()?.id, account)));
+        let owners: BTreeMap<_, _> = with_queue.collect();
+        let may_lose = |id: QueueId| owners.get(&id).is_some_and(|account| account.may_drop_oldest());
         let losing: Vec<_> = accounts.iter().filter(|account| account.may_drop_oldest()).cloned().collect();
         let sampling = self.sampling(&losing, DropReason::DiskFull);
         let losses = self.parts.journal.evict_segment(&may_lose);
         sampling.after();
         for (id, loss) in &losses {
-            let Some(account) = account(*id) else { continue };
+            let Some(account) = owners.get(id) else { continue };
             account.lost(loss.items, DropReason::DiskFull);
         }
         !losses.is_empty()

@@ -151,7 +151,7 @@ impl<'a> Finder<'a> {
 fn with_native_histograms(plan: &Plan, found: Discovered) -> Discovered {
     let is_wanting = |input: &Input| input.prometheus.as_ref().is_some_and(|input| input.native_histograms);
     let pipelines = plan.pipelines.iter().filter(|pipeline| is_wanting(&pipeline.input));
-    let wanting: Vec<String> = pipelines.map(|pipeline| pipeline.id.to_string()).collect();
+    let wanting: HashSet<String> = pipelines.map(|pipeline| pipeline.id.to_string()).collect();
     let asked = |(target, takers): (Target, Vec<String>)| {
         let is_wanted = target.job() != Job::IstioProxies && takers.iter().any(|taker| wanting.contains(taker));
         (if is_wanted { target.with_native_histograms() } else { target }, takers)

@@ -2,7 +2,7 @@
 //! running tailer ([`Board`]), or else from the checkpoints and the files ([`inspect`]).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -244,9 +244,7 @@ pub fn inspect(state: &Path, directory: &Path) -> Result<Vec<ContainerStatus>, S
     let replayed = checkpoint_file::read(state).map_err(|error| StartError::State(error.to_string()))?;
     let mut saved = replayed.containers;
     let failed = |source| StartError::Directory { path: directory.to_owned(), source };
-    let mut names = names(directory).map_err(failed)?;
-    names.extend(saved.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
-    names.sort();
+    let names: BTreeSet<_> = names(directory).map_err(failed)?.into_iter().chain(saved.keys().cloned()).collect();
     Ok(names.into_iter().map(|name| inspect_one(directory, name, &mut saved)).collect())
 }
 

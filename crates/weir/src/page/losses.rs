@@ -1,6 +1,6 @@
 //! When losses began, when they last grew, and how fast they grow now: the books say how many, and no time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -110,7 +110,8 @@ impl Losses {
     }
 
     fn look_at_books(&mut self, now: u64, pipelines: &[PipelineFigures]) {
-        self.pipelines.retain(|id, _| pipelines.iter().any(|of| of.id == *id));
+        let seen: BTreeSet<_> = pipelines.iter().map(|of| &of.id).collect();
+        self.pipelines.retain(|id, _| seen.contains(id));
         for of in pipelines {
             let (losses, is_new) = match self.pipelines.get_mut(&of.id) {
                 Some(losses) => (losses, false),
