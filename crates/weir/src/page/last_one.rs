@@ -23,9 +23,9 @@ struct Begun<W, D> {
 #[derive(Debug)]
 pub(super) struct One<W, D> {
     pub(super) number: u64,
-    pub(super) wish: W,
+    pub(super) wish: Arc<W>,
     /// `None`: it is under way.
-    pub(super) done: Option<D>,
+    pub(super) done: Option<Arc<D>>,
     /// Does it, and forgets it.
     task: AbortHandle,
 }
@@ -43,9 +43,10 @@ impl<W, D> Default for LastOne<W, D> {
 }
 
 impl<W, D> LastOne<W, D> {
-    /// What comes of looking at the one that has this number, if it is still known.
-    pub(super) fn see<T>(&self, number: &str, look: impl FnOnce(&One<W, D>) -> T) -> Option<T> {
-        self.begun().last.as_ref().filter(|one| one.number.to_string() == number).map(look)
+    /// The one that has this number as it is now, if it is still known. Showing it may take long, and nobody waits for
+    /// that.
+    pub(super) fn see(&self, number: &str) -> Option<One<W, D>> {
+        self.begun().last.as_ref().filter(|one| one.number.to_string() == number).cloned()
     }
 
     fn begun(&self) -> MutexGuard<'_, Begun<W, D>> {
@@ -53,7 +54,7 @@ impl<W, D> LastOne<W, D> {
     }
 }
 
-impl<W: Send + 'static, D: Send + 'static> LastOne<W, D> {
+impl<W: Send + Sync + 'static, D: Send + Sync + 'static> LastOne<W, D> {
     /// Begins another one, whose work this is, and forgets the one before. Returns its number; `None` while one is under
     /// way.
     pub(super) fn begin(&self, wish: W, work: impl Future<Output = D> + Send + 'static) -> Option<u64> {
@@ -64,7 +65,7 @@ impl<W: Send + 'static, D: Send + 'static> LastOne<W, D> {
         begun.last_number += 1;
         let number = begun.last_number;
         let task = tokio::spawn(self.clone().run(number, work)).abort_handle();
-        if let Some(before) = begun.last.replace(One { number, wish, done: None, task }) {
+        if let Some(before) = begun.last.replace(One { number, wish: Arc::new(wish), done: None, task }) {
             before.task.abort();
         }
         Some(number)
@@ -73,15 +74,44 @@ impl<W: Send + 'static, D: Send + 'static> LastOne<W, D> {
     async fn run(self, number: u64, work: impl Future<Output = D> + Send) {
         let done = work.await;
         if let Some(one) = self.begun().last.as_mut().filter(|one| one.number == number) {
-            one.done = Some(done);
+            one.done = Some(Arc::new(done));
         }
         tokio::time::sleep(KEPT).await;
         drop(self.begun().last.take_if(|one| one.number == number));
     }
 }
 
+impl<W, D> Clone for One<W, D> {
+    fn clone(&self) -> Self {
+        let Self { number, wish, done, task } = self;
+        Self { number: *number, wish: Arc::clone(wish), done: done.clone(), task: task.clone() }
+    }
+}
+
 impl<W, D> One<W, D> {
     fn is_under_way(&self) -> bool {
         self.done.is_none() && !self.task.is_finished()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn another_one_begins_and_ends_while_one_is_shown() {
+        let last = LastOne::<&str, u8>::default();
+        let ended = async |number: u64| loop {
+            match last.see(&number.to_string()) {
+                Some(one) if one.done.is_some() => return one,
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        let first = last.begin("first", async { 1 }).unwrap();
+        let shown = ended(first).await;
+        let second = last.begin("second", async { 2 }).unwrap();
+        assert_eq!(ended(second).await.done.as_deref(), Some(&2));
+        assert!(last.see(&first.to_string()).is_none(), "one is kept");
+        assert_eq!((*shown.wish, shown.done.as_deref()), ("first", Some(&1)));
     }
 }

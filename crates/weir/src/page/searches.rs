@@ -122,19 +122,17 @@ impl Searches {
     }
 
     fn see(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
-        let shown = self.last.see(number, |one| {
-            let Some(found) = &one.done else {
-                return show(body, &json!({"search": one.number, "state": "searching"}));
-            };
-            self.note(asked, one);
-            let texts = self.configurations.texts();
-            let items = Items { caught: found.items.clone(), redacts: one.wish.redact, texts };
-            show(body, &Answer { state: state(one, found), items })
-        });
-        shown.ok_or_else(|| {
+        let one = self.last.see(number).ok_or_else(|| {
             let error = format!("there is no search {number}, or not any more: begin another one");
             Refusal::new(StatusCode::GONE, error)
-        })
+        })?;
+        let Some(found) = &one.done else {
+            return Ok(show(body, &json!({"search": one.number, "state": "searching"})));
+        };
+        self.note(asked, &one);
+        let texts = self.configurations.texts();
+        let items = Items { caught: found.items.clone(), redacts: one.wish.redact, texts };
+        Ok(show(body, &Answer { state: state(&one, found), items }))
     }
 
     /// The number may be known to others than whoever began it.

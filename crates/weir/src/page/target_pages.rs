@@ -79,19 +79,17 @@ impl TargetPages {
     }
 
     fn see(&self, number: &str, asked: &Asked<'_>, body: &mut Text) -> Result<Option<Shown>, Refusal> {
-        let shown = self.last.see(number, |one| {
-            let Wanted { wish, url } = &one.wish;
-            let Some(page) = &one.done else {
-                return show(body, &json!({"page": one.number, "state": "reading", "url": url}));
-            };
-            // The number may be known to others than whoever had it read.
-            self.note(asked, url, wish.redact);
-            show(body, &document(one, page))
-        });
-        shown.ok_or_else(|| {
+        let one = self.last.see(number).ok_or_else(|| {
             let error = format!("there is no page {number}, or not any more: have it read again");
             Refusal::new(StatusCode::GONE, error)
-        })
+        })?;
+        let Wanted { wish, url } = &*one.wish;
+        let Some(page) = &one.done else {
+            return Ok(show(body, &json!({"page": one.number, "state": "reading", "url": url})));
+        };
+        // The number may be known to others than whoever had it read.
+        self.note(asked, url, wish.redact);
+        Ok(show(body, &document(&one, page)))
     }
 
     /// The log says who looks: a page is telemetry.
@@ -124,7 +122,7 @@ impl Page for TargetPages {
 }
 
 fn document(one: &One<Wanted, RawPage>, page: &RawPage) -> Value {
-    let Wanted { wish, url } = &one.wish;
+    let Wanted { wish, url } = &*one.wish;
     let mut text = Value::String(page.text().into_owned());
     if wish.redact {
         redact(&mut text);
