@@ -213,13 +213,13 @@ fn lack(of: TurnedAway) -> (&'static str, &'static str) {
     most.map_or(("for lack of room", "Give more memory, or make the backends faster"), |(_, why, advice)| (why, advice))
 }
 
-/// Rounds down to 1, 2 or 5 times a power of ten.
+/// Rounds down to 1, 2 or 5 times a power of ten. A node of another version may say any number.
 fn round(number: u64) -> u64 {
     let mut unit: u64 = 1;
     while number / 10 >= unit {
         unit = unit.saturating_mul(10);
     }
-    [5, 2, 1].into_iter().map(|digit| digit * unit).find(|round| *round <= number).unwrap_or_default()
+    [5, 2, 1].into_iter().filter_map(|digit| unit.checked_mul(digit)).find(|round| *round <= number).unwrap_or_default()
 }
 
 /// A number as people say it: `at least 2,000`.

@@ -165,7 +165,7 @@ impl Write for Length {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use weir_observe::{Amounts, BeforeBooks, EarlyLoss, Kept, Roles, State, Trouble, TurnedAway};
+    use weir_observe::{Amounts, BeforeBooks, EarlyLoss, Kept, Roles, State, Trouble, TurnedAway, message};
 
     use super::*;
     use crate::operator::flow::Troubled;
@@ -250,6 +250,7 @@ pub(crate) mod tests {
                 of.trouble.state == State::NothingDelivered
                     && of.trouble.amounts.rejected == u64::MAX
                     && of.words.starts_with("FAILED_PREC")
+                    && message(&of.trouble, "spans").starts_with("No spans were delivered")
             };
             let told = answer.pipelines.each().filter(|(_, _, trouble)| trouble.is_some_and(is_told));
             assert_eq!((told.count(), answer.owes), (pipelines, true));

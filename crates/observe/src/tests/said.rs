@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Does::{Delivers, Grows, Loses, Refuses, TurnsAway, Waits};
 use super::{Case, TOLD};
-use crate::{Amounts, BeforeBooks, Disk, EarlyLoss, Kept, State, Trouble, TurnedAway, message};
+use crate::{Amounts, BeforeBooks, Disk, EarlyLoss, Kept, State, Trouble, TurnedAway, amount, message};
 
 #[test]
 fn what_is_said() {
@@ -215,4 +215,39 @@ fn what_is_said_of_a_part() {
                     were refused for good. What the backend refuses, and why, is at /rejected on the admin port (55679 by default; of \
                     a pod: `kubectl port-forward --namespace NAMESPACE POD 55679`).";
     assert_eq!(said, expected);
+}
+
+/// Numbers come from the pages of nodes, which may say anything.
+#[test]
+fn what_is_said_of_the_largest_numbers() {
+    assert_eq!(amount(u64::MAX), "at least 10,000,000,000,000,000,000");
+    assert_eq!(amount(9_999_999_999_999_999_999), "at least 5,000,000,000,000,000,000");
+    let most = u64::MAX;
+    let amounts = Amounts {
+        delivered: most,
+        dropped: most,
+        rejected: most,
+        before_books: BeforeBooks { items: most, last: EarlyLoss::Other },
+        refused: most,
+        requests: most,
+        turned_away: most,
+        turned_away_for: TurnedAway { no_memory: most, pipelines_full: most, disk: most, busy: most },
+    };
+    let kept = Kept {
+        items: most,
+        bytes: most,
+        room_bytes: most,
+        room_seconds: Some(most),
+        disk_free_bytes: Some(most),
+        disk_is_scarce: true,
+        full_in_seconds: Some(most),
+    };
+    for state in State::TROUBLES {
+        // What several nodes say is put together.
+        let (amounts, kept) = (amounts.and(amounts), kept.and(kept));
+        let trouble = Trouble { state, since: most, amounts, kept, ..Trouble::default() };
+        let said = message(&trouble, "spans");
+        assert!(said.contains("at least 10,000,000,000,000,000,000 were refused for good"), "{state:?}: {said}");
+        assert!(said.contains("spans (10000000000 GiB) are kept until they are about 17179869183 GiB"), "{said}");
+    }
 }
