@@ -14,6 +14,9 @@ use reads::Ways;
 /// A connection takes no longer.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// Every answer begins within this time: that to a watch at once, whatever there is to tell.
+pub(crate) const BEGIN: Duration = Duration::from_secs(30);
+
 /// A watch is silent for no longer: the API server says every minute how far it is.
 const SILENCE: Duration = Duration::from_secs(150);
 

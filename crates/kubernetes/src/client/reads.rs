@@ -24,6 +24,8 @@ use tokio::time::timeout;
 use tower::util::MapErr;
 use tower::{BoxError, Service};
 
+use super::BEGIN;
+
 /// Reads on one connection. API servers allow 100 streams unless they are told otherwise; one too many would wait for
 /// ever.
 const AT_ONCE: usize = 50;
@@ -33,9 +35,6 @@ const PING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(
 
 /// Connections that nobody uses now. When they have died, each costs a request that waits in vain.
 const IDLE: usize = 1;
-
-/// Every answer begins within this time: that to a watch at once, whatever there is to tell.
-const BEGIN: Duration = Duration::from_secs(30);
 
 /// Sends requests their way.
 pub(super) struct Ways {

@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 use weir_legible::Seldom;
 
 use crate::operator::object::kinds;
-use crate::watch::{self, Change, Failure};
+use crate::watch::{self, Change, Failure, News};
 
 /// Between two attempts, the first and the longest. Nodes are many.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(20));
@@ -126,19 +125,18 @@ pub(super) async fn follow<T>(
     }
     let mut said = Said::default();
     watch::follow(
-        watcher(api, config),
+        watch::events(api, config),
         RETRY,
         |object| trim(json(object)),
-        |seen| match seen {
-            Ok(change) => {
+        |news| match news {
+            News::Change(change) => {
                 progress.hear(if matches!(change, Change::All(_)) { &progress.lists } else { &progress.events });
                 if let Change::All(objects) = &change {
                     tracing::debug!(watched = what.kind, objects = objects.len(), "all objects were listed");
                 }
-                said.ends(what.kind);
                 take(change);
             }
-            Err(failure) => {
+            News::Failure(failure) => {
                 progress.errors.fetch_add(1, Ordering::Relaxed);
                 said.tell(what.kind, &failure);
                 // The API server knows no such kind: there are no objects then.
@@ -146,6 +144,7 @@ pub(super) async fn follow<T>(
                     take(Change::All(Vec::new()));
                 }
             }
+            News::Recovery => said.ends(what.kind),
         },
     )
     .await;

@@ -13,7 +13,6 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ObjectMeta, PartialObjectMeta, PostParams};
-use kube::runtime::watcher::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -25,7 +24,7 @@ use super::registration::{MUTATING, VALIDATING, definitions, register, register_
 use super::{Options, Webhook};
 use crate::certificates::{CertificateError, Certificates, certified, due, renewed};
 use crate::client::retry_after;
-use crate::watch::{self, config};
+use crate::watch::{self, News, config};
 
 /// The keys of the Secret.
 pub(crate) const AUTHORITIES: &str = "ca.crt";
@@ -229,13 +228,11 @@ where
     let of_one = config().fields(&format!("metadata.name={name}"));
     let mut is_told = false;
     // Also of what was deleted while nobody watched: then everything is listed again.
-    watch::follow(watcher(api, of_one), RETRY_WATCH, drop, |seen| match seen {
-        Ok(_) => {
-            is_told = false;
-            changed.notify_one();
-        }
+    watch::follow(watch::events(api, of_one), RETRY_WATCH, drop, |news| match news {
+        News::Change(_) => changed.notify_one(),
+        News::Recovery => is_told = false,
         // That the API server is away is said by others.
-        Err(failure) if matches!(failure.code(), Some(401 | 403)) && !is_told => {
+        News::Failure(failure) if matches!(failure.code(), Some(401 | 403)) && !is_told => {
             is_told = true;
             let error = failure.words();
             tracing::warn!(
@@ -245,7 +242,7 @@ where
                 "cannot watch; looking at it once an hour, and trying on"
             );
         }
-        Err(_) => {}
+        News::Failure(_) => {}
     })
     .await;
 }

@@ -44,6 +44,7 @@ pub(crate) async fn the_operator_goes_on(cluster: &Cluster) {
     it_is_not_asked_more_when_it_throttles(cluster, &proxy).await;
     what_it_forgets_is_listed_again(cluster, &proxy).await;
     a_right_that_is_taken_away_costs_no_pipeline(cluster, &proxy, &shop).await;
+    what_changes_without_a_right_is_read_with_it(cluster, &proxy).await;
     what_may_not_be_written_is_said(cluster, &proxy).await;
     a_connection_that_died_is_noticed(cluster, &proxy).await;
     a_namespace_that_goes_is_said(cluster, &shop).await;
@@ -75,19 +76,33 @@ async fn what_it_forgets_is_listed_again(cluster: &Cluster, proxy: &Proxy) {
 }
 
 async fn a_right_that_is_taken_away_costs_no_pipeline(cluster: &Cluster, proxy: &Proxy, shop: &Value) {
+    let missing =
+        json!({ "valueFrom": { "secretKeyRef": { "name": "none", "namespace": "shop", "key": "endpoint" } } });
+    let missing = trace("of-missing", missing);
+    cluster.create(&missing).await.ok();
+    has_reason(cluster, &path(&missing), "ConfigurationGenerated", "ReferencedSecretMissing").await;
+    let before = revision(cluster).await.unwrap();
+    proxy.falls_ill(Illness::Refuses(SECRETS));
+    changes_are_seen(cluster, "meanwhile").await;
+    assert_ne!(revision(cluster).await.unwrap(), before);
+    // What was read before goes on, and says so. Nobody knows that there is none.
+    says_unreadable(cluster, shop, true).await;
+    an_event_tells_once(cluster, shop).await;
+    has_reason(cluster, &path(&missing), "ConfigurationGenerated", "ValidationFailed").await;
+    proxy.falls_ill(Illness::None);
+    // No Secret has changed, so no watch tells of one.
+    says_unreadable(cluster, shop, false).await;
+    has_reason(cluster, &path(&missing), "ConfigurationGenerated", "ReferencedSecretMissing").await;
+    cluster.send(Method::DELETE, &path(&missing), None).await.ok();
+}
+
+async fn what_changes_without_a_right_is_read_with_it(cluster: &Cluster, proxy: &Proxy) {
     let before = revision(cluster).await.unwrap();
     proxy.falls_ill(Illness::Refuses(SECRETS));
     eventually("it is refused", || async { (proxy.refused() > 0).then_some(()) }).await;
     cluster.send(Method::PATCH, &format!("{SECRETS}/backend"), Some(&secret("http://two:4317"))).await.ok();
-    changes_are_seen(cluster, "meanwhile").await;
-    // What was read before goes on, and says so.
-    says_unreadable(cluster, shop, true).await;
-    an_event_tells_once(cluster, shop).await;
-    let meanwhile = revision(cluster).await.unwrap();
-    assert_ne!(before, meanwhile);
     proxy.falls_ill(Illness::None);
-    eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != meanwhile) }).await;
-    says_unreadable(cluster, shop, false).await;
+    eventually("the Secret is read again", || async { revision(cluster).await.filter(|now| *now != before) }).await;
 }
 
 /// Waits until a pipeline that is well says that its Secret cannot be read, or does not say so any more.

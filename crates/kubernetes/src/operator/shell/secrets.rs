@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -14,7 +13,7 @@ use super::trim;
 use super::watch::{Failures, RETRY, one};
 use super::world::World;
 use crate::operator::picture::{SecretName, SecretState};
-use crate::watch::{self, config};
+use crate::watch::{self, News, config};
 
 /// Secrets that are looked up at the same time, when a process begins with many.
 const AT_ONCE: usize = 16;
@@ -69,20 +68,21 @@ async fn follow(client: Client, secret: SecretName, world: Arc<World>, turns: Ar
         let resource_version = object.metadata.resource_version.clone();
         SecretState::Present { values: Arc::new(trim::values(object)), resource_version, unreadable_since: None }
     };
-    watch::follow(watcher(api, only), RETRY, trim, |seen| {
+    watch::follow(watch::events(api, only), RETRY, trim, |news| {
         drop(turn.take());
-        match seen {
-            Ok(change) => {
-                failures.end();
+        match news {
+            News::Change(change) => {
                 found = one(change).unwrap_or_else(|| gone(&found));
                 set(&world, &secret, found.clone());
             }
-            Err(failure) => {
+            News::Failure(failure) => {
                 failures.note(&failure);
+                // Until the next list: whoever is refused begins with one.
                 if matches!(failure.code(), Some(401 | 403)) {
                     unreadable(&world, &secret, failure.words());
                 }
             }
+            News::Recovery => failures.end(),
         }
     })
     .await;

@@ -10,7 +10,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ use crate::operator::layout::Workload;
 use crate::operator::names;
 use crate::operator::object::{self, ObjectKey, kinds};
 use crate::operator::picture::{Apis, kind_of};
-use crate::watch::{self, Change, Failure, config};
+use crate::watch::{self, Change, Failure, News, config};
 
 /// Between two attempts, the first and the longest.
 pub(super) const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
@@ -77,12 +77,10 @@ pub(super) async fn follow<K, T>(
     mut take: impl FnMut(Change<T>),
 ) {
     let mut failures = Failures::new(what, world);
-    let take = |seen| match seen {
-        Ok(change) => {
-            failures.end();
-            take(change);
-        }
-        Err(failure) => failures.note(&failure),
+    let take = |news| match news {
+        News::Change(change) => take(change),
+        News::Failure(failure) => failures.note(&failure),
+        News::Recovery => failures.end(),
     };
     watch::follow(events, RETRY, trim, take).await;
 }
@@ -149,7 +147,7 @@ async fn pipelines(client: Client, signal: Signal, world: Arc<World>) {
     let api: Api<DynamicObject> = Api::all_with(client, &resource(kind));
     let id = |object: &serde_json::Value| PipelineId::new(signal, object::name(object));
     let trim = |object| Arc::new(trim::resource(object));
-    follow(kind.1, watcher(api, config()), &world, trim, |change| {
+    follow(kind.1, watch::events(api, config()), &world, trim, |change| {
         world.see(|seen| {
             let pipelines = Arc::make_mut(&mut seen.pipelines);
             match change {
@@ -171,7 +169,7 @@ async fn telemetry(client: Client, namespace: String, world: Arc<World>) {
     let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource(kinds::TELEMETRY));
     let only = config().fields(&format!("metadata.name={}", names::TELEMETRY));
     let trim = |object| Arc::new(trim::resource(object));
-    follow("Telemetry", watcher(api, only), &world, trim, |change| {
+    follow("Telemetry", watch::events(api, only), &world, trim, |change| {
         world.see(|seen| {
             seen.set_telemetry(one(change));
             seen.complete.insert("Telemetry");
@@ -183,7 +181,7 @@ async fn telemetry(client: Client, namespace: String, world: Arc<World>) {
 async fn overrides(client: Client, namespace: String, world: Arc<World>) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let only = config().fields(&format!("metadata.name={}", names::OVERRIDES));
-    follow("ConfigMap", watcher(api, only), &world, trim::overrides, |change| {
+    follow("ConfigMap", watch::events(api, only), &world, trim::overrides, |change| {
         world.see(|seen| {
             seen.overrides = one(change).flatten();
             seen.complete.insert("ConfigMap");
@@ -202,7 +200,7 @@ where
     let kind = kinds_of(&K::kind(&()));
     let name = |object: &K| Workload::named(object.meta().name.as_deref().unwrap_or_default());
     let trim = |object: K| (name(&object), trim(object));
-    follow(kind, watcher(api, config()), &world, trim, |change| {
+    follow(kind, watch::events(api, config()), &world, trim, |change| {
         world.see(|seen| match change {
             Change::All(found) => {
                 let found: BTreeMap<_, _> = found.into_iter().filter_map(|(_, found)| found).collect();
@@ -231,7 +229,7 @@ async fn pods(client: Client, namespace: String, world: Arc<World>) {
     let api: Api<Pod> = Api::namespaced(client, &namespace);
     let all = Workload::ALL.map(Workload::name).join(",");
     let only = config().labels(&format!("{} in ({all})", names::NAME_LABEL));
-    follow("Pod", watcher(api, only), &world, trim::pod, |change| {
+    follow("Pod", watch::events(api, only), &world, trim::pod, |change| {
         world.see(|seen| match change {
             Change::All(pods) => {
                 seen.pods = pods.into_iter().map(|pod| (pod.name.clone(), pod)).collect();
@@ -261,7 +259,7 @@ async fn made(client: Client, kind: kinds::Kind, namespace: Option<String>, worl
         let mark = trim::mark(&object.metadata);
         (key(object.metadata.name.unwrap_or_default()), mark)
     };
-    follow(kind.1, watcher(api, ours), &world, trim, |change| {
+    follow(kind.1, watch::events(api, ours), &world, trim, |change| {
         world.see(|seen| match change {
             Change::All(all) => {
                 seen.made.retain(|key, _| key.kind != kind.1);
@@ -329,4 +327,27 @@ async fn discover(client: &Client) -> Result<Apis, RequestError> {
     let groups = request(client.list_api_groups()).await?.groups;
     let has = |group: &str| groups.iter().any(|found| found.name == group);
     Ok(Apis { istio: has("networking.istio.io"), vertical_pod_autoscaler: has("autoscaling.k8s.io") })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::{StreamExt as _, stream};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// The next failure is told then.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_fails_no_more_although_nothing_changes() {
+        let world = World::default();
+        let errors = [(); 2].map(|()| Err::<Event<()>, _>(watcher::Error::NoResourceVersion));
+        let events = stream::iter(errors).chain(stream::pending());
+        let mut watch = pin!(follow("Pod", events, &world, |()| (), |_| {}));
+        for (seconds, failing) in [(10, 1), (60, 0)] {
+            timeout(Duration::from_secs(seconds), &mut watch).await.unwrap_err();
+            assert_eq!(world.look(|seen| seen.failing.get("Pod").copied()), Some(failing));
+        }
+    }
 }
