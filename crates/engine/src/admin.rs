@@ -9,6 +9,7 @@ mod readers;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -216,7 +217,7 @@ impl Desk {
         }
         let body = match head.method {
             Method::POST => self.read(&head.headers, incoming).await,
-            _ => Ok((Bytes::new(), None)),
+            _ => Ok((Vec::new(), None)),
         };
         let (body, paid) = match body {
             Ok(body) => body,
@@ -273,7 +274,7 @@ impl Desk {
         &self,
         headers: &HeaderMap,
         incoming: Incoming,
-    ) -> Result<(Bytes, Option<Permit>), (StatusCode, String)> {
+    ) -> Result<(Vec<u8>, Option<Permit>), (StatusCode, String)> {
         let is_json = |value: &HeaderValue| {
             value
                 .to_str()
@@ -284,12 +285,24 @@ impl Desk {
         }
         let permit = self.funds.find(|budget| budget.try_take(MOST_POSTED));
         let permit = permit.ok_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, NO_MEMORY.to_owned()))?;
-        let body = Limited::new(incoming, MOST_POSTED).collect().await.map_err(|error| {
+        let body = whole(Limited::new(incoming, MOST_POSTED)).await.map_err(|error| {
             let text = format!("cannot read what was sent, of which at most {MOST_POSTED} bytes are taken: {error}\n");
             (StatusCode::BAD_REQUEST, text)
         })?;
-        Ok((body.to_bytes(), Some(permit)))
+        Ok((body, Some(permit)))
     }
+}
+
+/// All of what a client sends, in one buffer, which has all the room that is paid for. A frame would keep what it was
+/// read into, and takes some forty bytes beside; a frame may be a byte.
+async fn whole(mut body: Limited<Incoming>) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let mut bytes = Vec::with_capacity(MOST_POSTED);
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes)
 }
 
 /// What a client asks of a page, and what is needed to answer it.
@@ -297,7 +310,7 @@ struct Question {
     page: Arc<dyn Page>,
     method: Method,
     uri: Uri,
-    body: Bytes,
+    body: Vec<u8>,
     /// Pays for the body.
     _paid: Option<Permit>,
     /// No other page makes documents meanwhile, if this one does.
