@@ -13,6 +13,7 @@
 
 pub(crate) mod configuration;
 mod decide;
+mod few;
 pub(crate) mod flow;
 pub(crate) mod layout;
 mod leftovers;

@@ -21,7 +21,7 @@ const BYTES_PER_PIPELINE: usize = 2 << 10;
 /// The words of backends have no more than that: a message of 500 characters, and a code.
 const MOST_CHARS: usize = 1 << 10;
 /// Of an error so much is told.
-const MOST_CHARS_OF_ERROR: usize = 4000;
+pub(crate) const MOST_CHARS_OF_ERROR: usize = 4000;
 /// So many codes of refusals are told of a pipeline: a backend can think of hundreds.
 const MOST_CODES: usize = 7;
 /// All other codes together.
@@ -144,7 +144,7 @@ impl PipelineOfPage<'_> {
 }
 
 /// The beginning of a text.
-fn first(text: &str, chars: usize) -> &str {
+pub(crate) fn first(text: &str, chars: usize) -> &str {
     let end = text.char_indices().nth(chars).map(|(at, _)| at);
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }

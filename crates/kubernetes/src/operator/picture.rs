@@ -9,11 +9,22 @@ use serde_json::Value;
 use weir_observe::Verdict;
 use weir_plan::{PipelineId, Signal};
 
+use super::few::Few;
 use super::flow::{Flow, Probing, Told};
 use super::layout::Workload;
 use super::object::ObjectKey;
 use super::object::kinds::{self, Kind};
 use crate::changed_by::Origins;
+use crate::node::page::{MOST_CHARS_OF_ERROR, first};
+
+/// So many pipelines are read of a page of a node. There are never so many: all of them have 4 MiB of text at most
+/// (`configuration`), and each takes a MiB of a node's memory.
+const MOST_PIPELINES: usize = 16 << 10;
+/// The names of so many roles are read: there are three.
+const MOST_ROLES: usize = 64;
+/// Of a revision, and of the name of a role, so many characters are kept. Names of objects have no more, so a pipeline
+/// with a longer one is none.
+const MOST_CHARS_OF_NAME: usize = 253;
 
 /// The picture.
 #[derive(Default)]
@@ -198,15 +209,16 @@ impl Answer {
     }
 }
 
-/// The page of a node, as far as it is read: later versions may say more.
+/// The page of a node, as far as it is read: later versions may say more. A pod may say what it wants; with these limits
+/// it takes 8 MiB at most beside its texts.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PageAsRead {
     revision: Option<String>,
     error: Option<String>,
-    roles: Option<Vec<String>>,
+    roles: Option<Few<String, MOST_ROLES>>,
     connections: u64,
-    pipelines: Vec<PipelineOfPage>,
+    pipelines: Few<PipelineOfPage, MOST_PIPELINES>,
 }
 
 #[derive(Default, Deserialize)]
@@ -227,11 +239,19 @@ struct BackendOfPage {
 
 impl From<PageAsRead> for Answer {
     fn from(PageAsRead { revision, error, roles, connections, pipelines }: PageAsRead) -> Self {
+        let Few(pipelines) = pipelines;
+        let name = |text: String| first(&text, MOST_CHARS_OF_NAME).to_owned();
+        let revision = revision.map(name);
+        let error = error.map(|text| first(&text, MOST_CHARS_OF_ERROR).to_owned());
+        let roles = roles.map(|Few(roles)| roles.into_iter().map(name).collect());
         let owes = pipelines.iter().any(|of| of.pending > 0);
         let is_well = |of: &&PipelineOfPage| of.backend.state == "ok";
         let bytes = pipelines.iter().filter(is_well).map(|of| of.pending_bytes);
         let waiting_bytes = bytes.fold(0, u64::saturating_add);
-        let verdicts = pipelines.into_iter().filter_map(|of| Some((of.pipeline.parse().ok()?, of.verdict)));
+        let verdicts = pipelines.into_iter().filter_map(|of| {
+            let id: PipelineId = of.pipeline.parse().ok()?;
+            (id.name.len() <= MOST_CHARS_OF_NAME).then_some((id, of.verdict))
+        });
         let verdicts: BTreeMap<PipelineId, Verdict> = verdicts.collect();
         let pipelines = verdicts.into();
         Self { revision, error, roles, has_clients: connections > 0, owes, waiting_bytes, pipelines }
@@ -253,5 +273,61 @@ pub(crate) fn items_of(signal: Signal) -> &'static str {
         Signal::Traces => "spans",
         Signal::Metrics => "metrics",
         Signal::Logs => "logs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(page: &str) -> Result<Answer, String> {
+        serde_json::from_str(page).map_err(|error| error.to_string())
+    }
+
+    /// A list of so many of these.
+    fn list(of: &str, count: usize) -> String {
+        format!("[{}]", vec![of; count].join(","))
+    }
+
+    #[test]
+    fn of_a_page_no_more_pipelines_and_roles_are_read_than_a_node_has() {
+        for (field, of, most) in [("pipelines", "{}", MOST_PIPELINES), ("roles", "\"\"", MOST_ROLES)] {
+            let page = |count| format!("{{\"{field}\":{}}}", list(of, count));
+            assert!(read(&page(most)).is_ok(), "{field}");
+            let refused = read(&page(most + 1)).unwrap_err();
+            assert!(refused.contains(&format!("expected a list of at most {most}")), "{field}: {refused}");
+        }
+        let of_many = |count| {
+            let pipeline = |number| format!("{{\"pipeline\":\"logs/{number}\"}}");
+            let pipelines: Vec<_> = (0..count).map(pipeline).collect();
+            read(&format!("{{\"pipelines\":[{}]}}", pipelines.join(","))).unwrap().pipelines.each().count()
+        };
+        assert_eq!(of_many(5000), 5000);
+    }
+
+    #[test]
+    fn of_long_texts_the_beginning_is_kept() {
+        let long = "\u{fc}".repeat(100_000);
+        let named = |name: &str| format!("{{\"pipeline\":\"traces/{name}\",\"pending\":1}}");
+        let pipelines = [named(&long), named(&"x".repeat(253))].join(",");
+        let texts = format!("\"revision\":\"{long}\",\"error\":\"{long}\",\"roles\":[\"{long}\"]");
+        let page = format!("{{{texts},\"pipelines\":[{pipelines}]}}");
+        let Answer { revision, error, roles, owes, pipelines, .. } = read(&page).unwrap();
+        let chars = |text: Option<&String>| text.map(|text| text.chars().count());
+        assert_eq!(chars(revision.as_ref()), Some(MOST_CHARS_OF_NAME));
+        assert_eq!(chars(error.as_ref()), Some(MOST_CHARS_OF_ERROR));
+        assert_eq!(chars(roles.unwrap().first()), Some(MOST_CHARS_OF_NAME));
+        let ids: Vec<_> = pipelines.each().map(|(id, ..)| id.name.len()).collect();
+        assert_eq!((ids.as_slice(), owes), ([253].as_slice(), true));
+    }
+
+    #[test]
+    fn a_node_that_says_nothing_of_its_roles_takes_what_clients_push() {
+        for page in ["{}", "{\"roles\":null}"] {
+            let answer = read(page).unwrap();
+            assert!(answer.is_gateway() && !answer.has_no_role(), "{page}");
+        }
+        assert!(read("{\"roles\":[]}").unwrap().has_no_role());
+        assert!(!read("{\"roles\":[\"logs\"]}").unwrap().is_gateway());
     }
 }

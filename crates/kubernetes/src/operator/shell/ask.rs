@@ -13,7 +13,7 @@ use hyper::body::Body;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::world::World;
@@ -99,8 +99,9 @@ fn waiting(
 async fn ask(ip: &str, most_bytes: usize) -> Option<Answer> {
     let address = SocketAddr::new(ip.parse::<IpAddr>().ok()?, METRICS_PORT);
     match timeout(PATIENCE, get(address, most_bytes, &ROOM)).await {
-        Ok(Ok(body)) => {
-            let answer = serde_json::from_slice(&body);
+        // It is paid for until it is read. What is made of it is not, but only one is read at a time.
+        Ok(Ok(page)) => {
+            let answer = serde_json::from_slice(&page.text);
             if let Err(error) = &answer {
                 tracing::debug!(%address, %error, "a node's answer cannot be read");
             }
@@ -119,8 +120,16 @@ async fn ask(ip: &str, most_bytes: usize) -> Option<Answer> {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A page is paid for from the room before it is read: as long as it says that it is, or as any may be.
-async fn get(address: SocketAddr, most_bytes: usize, room: &Semaphore) -> Result<Bytes, Failure> {
+/// A page as it came.
+#[derive(Debug)]
+struct Page<'a> {
+    text: Vec<u8>,
+    /// Pays for the text.
+    _paid: SemaphorePermit<'a>,
+}
+
+/// A page is paid for from the room before it is fetched: as long as it says that it is, or as any may be.
+async fn get(address: SocketAddr, most_bytes: usize, room: &Semaphore) -> Result<Page<'_>, Failure> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(PAGE).header("host", address.to_string()).body(Empty::<Bytes>::new())?;
@@ -130,10 +139,11 @@ async fn get(address: SocketAddr, most_bytes: usize, room: &Semaphore) -> Result
             return Err(format!("status {}", answer.status()).into());
         }
         let body = Limited::new(answer.into_body(), most_bytes);
-        let most = body.size_hint().upper().and_then(|most| u32::try_from(most).ok());
+        let said = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
+        let most = said.unwrap_or(most_bytes);
         // All of it at once: pages of which each has half would wait for each other.
-        let _paid = room.acquire_many(most.unwrap_or(u32::MAX).min(BYTES_AT_ONCE)).await?;
-        Ok::<_, Failure>(body.collect().await?.to_bytes())
+        let paid = room.acquire_many(u32::try_from(most).unwrap_or(u32::MAX).min(BYTES_AT_ONCE)).await?;
+        Ok::<_, Failure>(Page { text: whole(body, most).await?, _paid: paid })
     };
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
@@ -146,8 +156,24 @@ async fn get(address: SocketAddr, most_bytes: usize, room: &Semaphore) -> Result
     }
 }
 
+/// All of a body, of at most so many bytes, in one buffer with room for them. A frame would keep what it was read into,
+/// and takes some forty bytes beside; a frame may be a byte.
+async fn whole<B: Body<Data = Bytes> + Unpin>(mut body: B, most: usize) -> Result<Vec<u8>, B::Error> {
+    let mut text = Vec::with_capacity(most);
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            text.extend_from_slice(&data);
+        }
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -160,11 +186,11 @@ mod tests {
     /// As many pipelines as run by default.
     const MOST_BYTES: usize = most_page_bytes(768);
 
-    async fn served(response: impl AsRef<[u8]>) -> Result<Bytes, Failure> {
-        served_within(&ROOM, response).await
+    async fn served(response: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
+        Ok(served_within(&ROOM, response).await?.text)
     }
 
-    async fn served_within(room: &Semaphore, response: impl AsRef<[u8]>) -> Result<Bytes, Failure> {
+    async fn served_within(room: &Semaphore, response: impl AsRef<[u8]>) -> Result<Page<'_>, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serve = async {
@@ -202,15 +228,47 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_is_paid_for_before_it_is_read() {
+    async fn a_page_is_paid_for_before_it_is_fetched_and_until_it_is_read() {
         let room = Semaphore::new(1);
         let mut page = std::pin::pin!(served_within(&room, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}\n"));
         assert!(timeout(Duration::from_millis(200), &mut page).await.is_err(), "there is no room for it");
         room.add_permits(2);
-        assert_eq!(timeout(10 * PATIENCE, page).await.unwrap().unwrap(), "{}\n");
+        let page = timeout(10 * PATIENCE, page).await.unwrap().unwrap();
+        assert_eq!((page.text.as_slice(), room.available_permits()), (b"{}\n".as_slice(), 0), "it is there");
+        drop(page);
         assert_eq!(room.available_permits(), 3, "given back");
         let page = served_within(&room, "HTTP/1.1 200 OK\r\n\r\n{}");
         assert!(timeout(Duration::from_millis(200), page).await.is_err(), "it does not say how long it is");
+    }
+
+    /// A byte, and what tells whether it is still there.
+    struct Crumb(Arc<()>);
+
+    impl AsRef<[u8]> for Crumb {
+        fn as_ref(&self) -> &[u8] {
+            b"x"
+        }
+    }
+
+    /// A frame that is kept takes forty times the room of its byte.
+    #[tokio::test]
+    async fn of_a_page_in_single_bytes_no_frame_is_kept() {
+        let count = Arc::new(());
+        let crumb = |_| {
+            assert_eq!(Arc::strong_count(&count), 1, "those before are gone");
+            Ok::<_, Infallible>(Frame::data(Bytes::from_owner(Crumb(Arc::clone(&count)))))
+        };
+        let text = whole(StreamBody::new(stream::iter((0..1000).map(crumb))), 1000).await.unwrap();
+        assert_eq!((text.as_slice(), text.capacity()), ([b'x'; 1000].as_slice(), 1000));
+    }
+
+    #[tokio::test]
+    async fn a_page_in_single_bytes_is_read() {
+        let page = page::tests::of_troubles(8, 'x');
+        let mut response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+        response.extend(page.iter().flat_map(|byte| [b'1', b'\r', b'\n', *byte, b'\r', b'\n']));
+        response.extend(b"0\r\n\r\n");
+        assert_eq!(served(response).await.unwrap(), page);
     }
 
     #[test]
