@@ -5,20 +5,14 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// A list of at most so many values. The first one beyond is an error at once: a value can take a hundred times the
-/// room of its text.
-#[derive(Debug, PartialEq, Eq)]
+/// A list of at most so many values. The first one beyond is an error at once: values can take dozens of times the room
+/// of their text.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Few<T, const MOST: usize>(pub(super) Vec<T>);
-
-impl<T, const MOST: usize> Default for Few<T, MOST> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(Reader(PhantomData))
+        deserializer.deserialize_seq(Reader::<T, MOST>(PhantomData))
     }
 }
 
