@@ -50,6 +50,13 @@ impl Part<'_> {
         self.path.is_empty()
     }
 
+    /// The resources of the original that it has something of, and no others.
+    pub fn resources(&self) -> &[u8] {
+        let (from, to) = (self.from, self.to);
+        let (from, to) = self.path.first().map_or((from, to), |level| (from.min(level.start), to.max(level.end)));
+        &self.request[from..to]
+    }
+
     /// The request; shares the memory of the original where it [is a piece](Self::is_slice) of it.
     pub fn make(&self) -> Bytes {
         if self.is_slice() {

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_otlp::build::Encoder;
 use weir_otlp::common::Message;
+use weir_otlp::field::request;
 use weir_otlp::metrics::{self, Data};
 use weir_otlp::splice::{Edit, splice};
 use weir_otlp::{Signal, validate};
@@ -22,6 +23,8 @@ struct Part {
 fn made(part: &weir_otlp::Part<'_>) -> Part {
     let bytes = part.make();
     assert_eq!(bytes.len(), part.length(), "what was to be paid is what was made");
+    let resources = |request: &[u8]| Message::request(request).messages(request::RESOURCES).count();
+    assert_eq!(resources(part.resources()), resources(&bytes), "of which resources is known before it is made");
     Part { bytes, items: part.items() }
 }
 
