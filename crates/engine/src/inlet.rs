@@ -161,7 +161,8 @@ pub enum Verdict {
     TooLarge(String),
 }
 
-/// The pipelines that have a request already which was refused because of others.
+/// The pipelines that have a request already which was refused because of others, or which its source does not wait for
+/// any more.
 #[derive(Debug, Default)]
 pub struct Secured(Vec<PipelineId>);
 
@@ -296,11 +297,17 @@ impl Inlet {
     }
 
     /// The same of a valid request of so many items that will not be offered again, for all pipelines that would have
-    /// taken some of it. Those in `secured` have it.
+    /// taken some of it. Those in `secured` have it. Returns whether there is anybody else: if not, nothing is lost.
     ///
     /// A request that was never made may be stood for by one with its resource and without items.
-    pub fn lost_request(&self, of: (Signal, InputKind), request: &[u8], lost: (u64, EarlyLoss), secured: &Secured) {
-        self.intake.lost_request(of, request, lost, secured);
+    pub fn lost_request(
+        &self,
+        of: (Signal, InputKind),
+        request: &[u8],
+        lost: (u64, EarlyLoss),
+        secured: &Secured,
+    ) -> bool {
+        self.intake.lost_request(of, request, lost, secured)
     }
 
     /// Offers a request to every pipeline that takes it, and waits until its data is safe or refused. A source that
@@ -310,7 +317,8 @@ impl Inlet {
     }
 
     /// The same for a request that may be offered several times: pipelines in `secured` do not get it again, and those
-    /// that have it after this time are added.
+    /// that have it after this time are added. When the source stops waiting, those are added that have delivered it
+    /// by then, or keep it.
     pub async fn offer_again(&self, request: Request, secured: &mut Secured) -> Verdict {
         self.offer_to(request, Some(secured)).await
     }

@@ -276,16 +276,16 @@ impl Intake {
     }
 
     /// The same of a request of so many items that will not be offered again, for all pipelines that would have
-    /// taken some of it. Those in `secured` have it.
+    /// taken some of it. Those in `secured` have it. Returns whether there is anybody else.
     pub(crate) fn lost_request(
         &self,
         of: (Signal, InputKind),
         request: &[u8],
         lost: (u64, EarlyLoss),
         secured: &Secured,
-    ) {
+    ) -> bool {
         let ((signal, input), (items, why)) = (of, lost);
-        let routes = self.routes();
+        let (routes, mut is_lost) = (self.routes(), false);
         for route in routes.of(signal).filter(|route| !secured.contains(&route.pipeline.account.id)) {
             let items = match route.selection.of(signal, input, request) {
                 Selected::Nothing => continue,
@@ -293,12 +293,14 @@ impl Intake {
                 Selected::Some(part) => part.items.min(items),
             };
             route.pipeline.account.before_books.add(items, why);
+            is_lost = true;
         }
+        is_lost
     }
 
-    /// Offers a request to every pipeline of its signal that takes it and has not `secured` it before, and waits for the
-    /// verdict. When the future is dropped because the client went away, the verdict is made at once; what is owed stays
-    /// the same.
+    /// Offers a request to every pipeline of its signal that takes it and has not `secured` it before, and waits for
+    /// the verdict. When the future is dropped because the client went away, the verdict is made at once; what is owed
+    /// stays the same, and a source finds in `secured` who has it.
     pub(crate) async fn accept(&self, request: Request, secured: Option<&mut Secured>) -> Verdict {
         let heavy = self.is_heavy(&request);
         let Some(turn) = self.turns.wait(heavy, self.converts(request.signal)).await else {
@@ -385,7 +387,7 @@ impl Intake {
         for Offer { pipeline, obligations, .. } in &offers {
             obligations.iter().for_each(|obligation| pipeline.take(Arc::clone(obligation)));
         }
-        Receipt { intake: self, ticket, offers, unclaimed, is_concluded: false }
+        Receipt { intake: self, ticket, offers, unclaimed, secured: None, is_concluded: false }
     }
 }
 

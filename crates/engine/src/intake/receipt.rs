@@ -39,20 +39,24 @@ pub(super) struct Receipt<'a> {
     pub(super) offers: Vec<Offer>,
     /// How many of its items no pipeline takes: counted when the client has its OK.
     pub(super) unclaimed: (Signal, u64),
+    /// Gets the pipelines that have a request which is refused, or whose source stops waiting. `None` for a source that
+    /// does not keep that in mind.
+    pub(super) secured: Option<&'a mut Secured>,
     /// What becomes of the obligations does not depend on this any more; only the answer may be missing.
     pub(super) is_concluded: bool,
 }
 
-impl Receipt<'_> {
+impl<'a> Receipt<'a> {
     /// Pipelines that have the request are added to `secured`, if the source keeps that in mind.
-    pub(super) async fn verdict(mut self, secured: Option<&mut Secured>) -> Verdict {
+    pub(super) async fn verdict(mut self, secured: Option<&'a mut Secured>) -> Verdict {
+        self.secured = secured;
         let deadline = Instant::now() + self.intake.spill_after + OTHERS_PATIENCE;
         let obstacle = self.secure().await;
         // Now, so that requests that rely on it need not wait for requests that it relies on.
         self.offers.iter_mut().for_each(Offer::keep_conversion);
         let withdrawn = self.ticket.was_withdrawn();
         let refused = withdrawn || !self.others_are_accepted(deadline).await;
-        self.answer(refused, secured);
+        self.answer(refused);
         let (signal, items) = self.unclaimed;
         if !refused && items > 0 {
             self.intake.unclaimed[signal as usize].fetch_add(items, Ordering::Relaxed);
@@ -64,7 +68,8 @@ impl Receipt<'_> {
     }
 
     /// The source has its answer. Pipelines that it does not offer a refused request again are done with it.
-    fn answer(&mut self, refused: bool, mut secured: Option<&mut Secured>) {
+    fn answer(&mut self, refused: bool) {
+        let mut secured = self.secured.take();
         for offer in &mut self.offers {
             let is_done = match &mut secured {
                 Some(secured) if refused && offer.is_secured() => {
@@ -286,6 +291,13 @@ impl Receipt<'_> {
         self.offers.iter().flat_map(|offer| &offer.obligations).for_each(|obligation| obligation.withdraw());
     }
 
+    /// The same of what the journal's writer does not have. What it has will be on disk although nobody waits for it,
+    /// unless the writer withdraws it.
+    fn withdraw_rest(&self) {
+        let obligations = self.offers.iter().flat_map(|offer| &offer.obligations);
+        obligations.filter(|obligation| obligation.waiting_cost() > 0).for_each(|obligation| obligation.withdraw());
+    }
+
     /// Whether the requests were accepted on whose account points were left out of this one. Waits for that until
     /// `deadline`.
     async fn others_are_accepted(&self, deadline: Instant) -> bool {
@@ -307,16 +319,14 @@ impl Receipt<'_> {
     /// The client went away unanswered. What it sent is kept all the same where that costs nothing.
     fn conclude(&mut self) {
         self.is_concluded = true;
-        let may_put = |store: &&Store| store.is_working() && self.may_put(store) && !self.ticket.is_decided();
-        match self.intake.store.as_ref().filter(may_put) {
-            // The writer says what becomes of it.
-            Some(store) if self.put(store, |_| true) => {}
-            Some(_) => {
-                self.withdraw();
-            }
-            None => {
-                self.hold_or_withdraw();
-            }
+        let Some(store) = &self.intake.store else {
+            self.hold_or_withdraw();
+            return;
+        };
+        let may_put = store.is_working() && self.may_put(store) && !self.ticket.is_decided();
+        // The writer says what becomes of it.
+        if !(may_put && self.put(store, |_| true)) {
+            self.withdraw_rest();
         }
     }
 }
@@ -326,11 +336,23 @@ impl Drop for Receipt<'_> {
         if !self.is_concluded {
             self.conclude();
         }
-        // Without an answer, the books do not yet have what rules did.
         let mut offers = std::mem::take(&mut self.offers);
+        let secured = self.secured.take();
+        let is_kept_in_mind = secured.is_some();
+        if let Some(secured) = secured {
+            // Delivered, held, or on its way to the disk.
+            let have_it = offers.iter().filter(|offer| offer.is_secured());
+            have_it.for_each(|offer| secured.add(&offer.pipeline.account.id));
+        }
+        // Without an answer, the books do not yet have what rules did.
         if offers.iter().any(Offer::waits_for_answer) {
-            self.ticket
-                .when_decided(Box::new(move |refused| offers.iter_mut().for_each(|offer| offer.answered(refused))));
+            self.ticket.when_decided(Box::new(move |refused| {
+                for offer in &mut offers {
+                    offer.keep_conversion();
+                    let is_done = !refused || (is_kept_in_mind && offer.is_secured());
+                    offer.answered(!is_done);
+                }
+            }));
         }
     }
 }

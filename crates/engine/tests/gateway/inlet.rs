@@ -12,6 +12,7 @@ use weir_engine::{
 };
 use weir_loadtest::sink::Sink;
 use weir_plan::{Backlog, Input, Overflow, Pipeline, PipelineId, Plan, Signal};
+use weir_testkit::backend::Backend;
 use weir_testkit::data_dir::DataDir;
 use weir_testkit::sink::{DOWN, arrived, faults, sink};
 use weir_testkit::{eventually, in_time, payload};
@@ -243,4 +244,38 @@ async fn what_is_offered_again_goes_to_those_who_do_not_have_it() {
     // gets that part again, until it has answered in time once.
     let more = books()[0].delivered - id;
     assert!(more < offers - 1, "{more} were delivered again, each time that it was offered ({offers})");
+}
+
+/// It stops when its time is over. Who has delivered the request, or has it in the journal, has lost nothing of it. It
+/// is lost where there is no room.
+#[tokio::test]
+async fn a_source_that_stops_waiting_knows_who_has_it() {
+    let (dir, healthy, hangs) = (DataDir::new(), sink("{}").await, Backend::holding().await);
+    let backlog = Backlog { max_bytes: 1 << 20, overflow: Overflow::Refuse, ..Backlog::default() };
+    let pipelines = vec![pipeline("healthy", healthy.grpc), Pipeline { backlog, ..pipeline("hangs", hangs.address) }];
+    // Nothing but the source itself ends its waiting.
+    let settings = Settings { spill_after: Duration::from_secs(3600), ..on_disk(&dir).await };
+    let engine = engine_of(pipelines, settings).await;
+    let inlet = engine.inlet();
+    let books = || engine.books().into_iter().map(|(_, books)| books).collect::<Vec<_>>();
+    let of = (Signal::Traces, InputKind::Otlp);
+    // Each takes more than half of the backlog, and the first is kept.
+    for (id, lost) in [(1, 0), (2, 1)] {
+        let bytes = payload::encoded(id, 1, 600_000);
+        let permit = inlet.reserve(bytes.capacity()).await.unwrap();
+        let (bytes, mut secured) = (permit.pays_for(bytes), Secured::default());
+        let request = Request::made(Signal::Traces, bytes.clone(), 1, Origin::of(InputKind::Otlp));
+        // What is under way when it is written is not left for later, so that the pipeline is not known to be behind.
+        let is_time = async || books()[0].delivered == id && !hangs.captured().is_empty();
+        tokio::select! {
+            verdict = inlet.offer_again(request, &mut secured) => panic!("{verdict:?}"),
+            () = eventually("one has delivered it", is_time) => {}
+        }
+        assert_eq!(inlet.lost_request(of, &bytes, (1, EarlyLoss::NoRoom), &secured), lost > 0);
+        assert_eq!(before_books(&engine).iter().map(|of| of.items).collect::<Vec<_>>(), [0, lost]);
+        eventually("the first is in the journal", async || books()[1].pending == 1).await;
+    }
+    hangs.answer();
+    eventually("it is delivered", async || books()[1].pending == 0 && books()[1].delivered > 0).await;
+    assert_eq!(arrived(&healthy), [1, 2], "each once");
 }
