@@ -197,7 +197,9 @@ pub(crate) async fn deliver(inlet: &Inlet, made: Made, until: Instant) -> Option
         for part in cut(Signal::Metrics, &whole, inlet.max_request_bytes()) {
             let Some(room) = reserve(inlet, part.length(), until).await else {
                 let lost = Lost { why: Loss::NoMemory, data_points: part.items().into() };
-                all = Lost::both(all, Some(told(inlet, (input, &whole), lost, &Secured::default())));
+                // The part is not made. Its resources are as good to choose by.
+                let lost = told(inlet, (input, part.resources()), lost, &Secured::default());
+                all = Lost::both(all, lost);
                 continue;
             };
             let lost = offer(inlet, (part.make().into(), Some(room)), (input, part.items().into()), until).await;
@@ -220,7 +222,7 @@ async fn offer(
         Some(permit) => permit,
         None => match reserve(inlet, bytes.capacity(), until).await {
             Some(permit) => permit,
-            None => return Some(told(inlet, (input, &bytes), lost(Loss::NoMemory), &secured)),
+            None => return told(inlet, (input, &bytes), lost(Loss::NoMemory), &secured),
         },
     };
     let bytes = permit.pays_for(bytes);
@@ -230,18 +232,17 @@ async fn offer(
             Attempt::Done => return None,
             Attempt::Later(_, after) if Instant::now() + after < until => sleep(after).await,
             Attempt::Later(why, _) | Attempt::Never(why) => {
-                return Some(told(inlet, (input, &bytes), lost(why), &secured));
+                return told(inlet, (input, &bytes), lost(why), &secured);
             }
         }
     }
 }
 
-/// Counts what is lost for each pipeline that would have got it; those in `secured` have it.
-fn told(inlet: &Inlet, (input, request): (InputKind, &[u8]), lost: Lost, secured: &Secured) -> Lost {
-    if let Some(why) = lost.why.early() {
-        inlet.lost_request((Signal::Metrics, input), request, (lost.data_points, why), secured);
-    }
-    lost
+/// Counts what is lost for each pipeline that would have got it; those in `secured` have it. Returns what was lost:
+/// nothing if all have it.
+fn told(inlet: &Inlet, (input, request): (InputKind, &[u8]), lost: Lost, secured: &Secured) -> Option<Lost> {
+    let is_lost = |why| inlet.lost_request((Signal::Metrics, input), request, (lost.data_points, why), secured);
+    lost.why.early().is_none_or(is_lost).then_some(lost)
 }
 
 async fn offer_once(inlet: &Inlet, request: Request, secured: &mut Secured, until: Instant) -> Attempt {
@@ -260,25 +261,34 @@ async fn offer_once(inlet: &Inlet, request: Request, secured: &mut Secured, unti
 pub(crate) mod tests {
     use std::sync::Arc;
 
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+    use opentelemetry_proto::tonic::metrics::v1::{
+        Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, metric,
+    };
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use prost::Message;
     use weir_engine::settings::Admin;
+    use weir_engine::view::BeforeBooks;
     use weir_engine::{Engine, Settings};
     use weir_enrich::PodList;
-    use weir_plan::{ClusterFacts, Plan};
+    use weir_plan::{
+        Body, ClusterFacts, Compression, Endpoint, Output, Pipeline, Plan, PrometheusInput, Protocol, Selector,
+    };
 
     use super::*;
 
     /// An engine without pipelines and ports.
     pub(crate) async fn engine() -> Engine {
+        engine_of(&Plan::default(), Settings::default()).await
+    }
+
+    /// One with these pipelines.
+    async fn engine_of(plan: &Plan, settings: Settings) -> Engine {
         let admin = Admin { port: None, ..Admin::default() };
-        let settings = Settings {
-            grpc_port: None,
-            http_port: None,
-            metrics_port: None,
-            health_port: None,
-            admin,
-            ..Settings::default()
-        };
-        Engine::start(&Plan::default(), Arc::new(PodList::new(ClusterFacts::default())), settings).await.unwrap()
+        let settings =
+            Settings { grpc_port: None, http_port: None, metrics_port: None, health_port: None, admin, ..settings };
+        Engine::start(plan, Arc::new(PodList::new(ClusterFacts::default())), settings).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -309,5 +319,57 @@ pub(crate) mod tests {
         let (inlet, began) = (engine.inlet(), Instant::now());
         assert!(reserve(&inlet, inlet.memory() + 1, began + Duration::from_secs(30)).await.is_none());
         assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    /// A pipeline that scrapes in these namespaces. Nothing is sent to its backend.
+    fn scraping(name: &str, namespaces: Selector) -> Pipeline {
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port: 1, path: String::new() };
+        let (protocol, compression) = (Protocol::Grpc, Compression::None);
+        let output =
+            Output { protocol, body: Body::Otlp, endpoint, compression, headers: Vec::new(), oauth2: None, tls: None };
+        let mut pipeline = Pipeline::new(Signal::Metrics, name, output);
+        pipeline.input.otlp = None;
+        pipeline.input.prometheus = Some(PrometheusInput {
+            namespaces,
+            diagnostic_metrics: false,
+            static_targets: Vec::new(),
+            native_histograms: false,
+        });
+        pipeline
+    }
+
+    /// So many data points of one namespace.
+    fn points(namespace: &str, count: u64) -> ResourceMetrics {
+        let value = AnyValue { value: Some(any_value::Value::StringValue(namespace.into())) };
+        let namespace = KeyValue { key: "k8s.namespace.name".into(), value: Some(value), ..KeyValue::default() };
+        let resource = Resource { attributes: vec![namespace], ..Resource::default() };
+        let point = |at| NumberDataPoint { time_unix_nano: at, ..NumberDataPoint::default() };
+        let data = metric::Data::Gauge(Gauge { data_points: (1..=count).map(point).collect() });
+        let metrics = vec![Metric { name: "a".into(), data: Some(data), ..Metric::default() }];
+        let scope_metrics = vec![ScopeMetrics { metrics, ..ScopeMetrics::default() }];
+        ResourceMetrics { resource: Some(resource), scope_metrics, ..ResourceMetrics::default() }
+    }
+
+    /// The larger namespace has many parts, and the smaller one is in two of them.
+    #[tokio::test(start_paused = true)]
+    async fn parts_that_find_no_memory_are_lost_once_for_each_pipeline() {
+        const LARGEST: usize = 16 << 10;
+        let only = |name: &str| scraping(name, Selector::Only(vec![name.to_owned()]));
+        let pipelines = vec![only("small"), only("large"), only("none"), scraping("all", Selector::All)];
+        let plan = Plan { pipelines, ..Plan::default() };
+        let engine = engine_of(&plan, Settings { max_request_bytes: LARGEST, ..Settings::default() }).await;
+        let inlet = engine.inlet();
+        let resource_metrics = vec![points("small", 10), points("large", 5_000), points("small", 5)];
+        let bytes = ExportMetricsServiceRequest { resource_metrics }.encode_to_vec();
+        assert!(bytes.len() > 3 * LARGEST);
+        let held = inlet.reserve(inlet.memory() - Permit::OVERHEAD_BYTES).await.unwrap();
+        let made = Made::new(vec![(InputKind::Prometheus, bytes)], None, None);
+        let lost = deliver(&inlet, made, Instant::now()).await;
+        drop(held);
+        assert_eq!(lost, Some(Lost { why: Loss::NoMemory, data_points: 5_015 }));
+        let seen = engine.view().snapshot().unwrap();
+        let early = seen.pipelines.iter().map(|pipeline| pipeline.before_books);
+        let lost = |items| BeforeBooks { items, last: Some(EarlyLoss::NoMemory) };
+        assert_eq!(early.collect::<Vec<_>>(), [lost(15), lost(5_000), BeforeBooks::default(), lost(5_015)]);
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
-use weir_plan::Scrapables;
+use weir_engine::{EarlyLoss, Settings};
+use weir_plan::{PipelineId, Scrapables, Signal};
 use weir_testkit::backend::Backend;
 use weir_testkit::eventually;
 
@@ -79,4 +80,31 @@ async fn the_series_of_a_target_that_leaves_end() {
     let arrived = arrived(&agent.backend);
     let ended = arrived.iter().filter(|line| line.contains("gone") && !is_of_page(line.as_str())).count();
     assert_eq!(ended, 5, "what was said of it, and nothing when scraping ends");
+}
+
+/// SCRAPE-3: a backend that does not answer is waited for until it is time for the next scrape. By then one pipeline
+/// has delivered what was collected and the other one holds it: nobody has lost it.
+#[tokio::test]
+async fn what_a_scrape_does_not_wait_for_any_more_is_not_lost() {
+    let server = Server::start(|_| page("a 1\n")).await;
+    let (backend, hangs) = (Backend::start().await, Backend::holding().await);
+    let mut plan = plan_of(&backend, &[&server.url], Duration::from_secs(1));
+    let mut other = plan.pipelines[0].clone();
+    other.id = PipelineId::new(Signal::Metrics, "hangs");
+    other.output.endpoint.port = hangs.address.port();
+    plan.pipelines.push(other);
+    // Nothing but the next scrape ends the waiting.
+    let settings = Settings { spill_after: Duration::from_secs(3600), ..Settings::default() };
+    let agent = Agent::with(&plan, backend, settings).await;
+    agent.arrives("static a{} 1").await;
+    eventually("both have it", async || !hangs.captured().is_empty()).await;
+    let hits = server.hits();
+    eventually("it is over", async || server.hits() > hits + 1).await;
+    let seen = agent.engine.view().snapshot().unwrap();
+    let early: Vec<_> = seen.pipelines.iter().map(|pipeline| pipeline.before_books).collect();
+    // On a busy machine a page may not be read in time, which is another loss.
+    assert_eq!(early.len(), 2);
+    assert!(early.iter().all(|early| early.last != Some(EarlyLoss::NoRoom)), "{early:?}");
+    let mut lost = seen.sources.scrapes.iter().flat_map(|of_job| of_job.lost.iter());
+    assert!(lost.all(|(why, data_points)| *why != "no_room" || *data_points == 0));
 }
