@@ -242,7 +242,9 @@ mod tests {
     }
 
     /// A byte, and what tells whether it is still there.
-    struct Crumb(Arc<()>);
+    struct Crumb {
+        _there: Arc<()>,
+    }
 
     impl AsRef<[u8]> for Crumb {
         fn as_ref(&self) -> &[u8] {
@@ -256,7 +258,7 @@ mod tests {
         let count = Arc::new(());
         let crumb = |_| {
             assert_eq!(Arc::strong_count(&count), 1, "those before are gone");
-            Ok::<_, Infallible>(Frame::data(Bytes::from_owner(Crumb(Arc::clone(&count)))))
+            Ok::<_, Infallible>(Frame::data(Bytes::from_owner(Crumb { _there: Arc::clone(&count) })))
         };
         let text = whole(StreamBody::new(stream::iter((0..1000).map(crumb))), 1000).await.unwrap();
         assert_eq!((text.as_slice(), text.capacity()), ([b'x'; 1000].as_slice(), 1000));
