@@ -39,7 +39,7 @@ use crate::logging;
 use crate::page::Provenance;
 use crate::run;
 use crate::signals::Signals;
-use page::NodePageRoute;
+use page::ServedNodePage;
 use saved::Saved;
 
 const EXAMPLES: &str = "\
@@ -144,7 +144,7 @@ struct ClusterNode {
     /// What is told now, which may not run yet.
     told: Option<Arc<Configuration>>,
     loading: Reading<(Trigger, Result<Loaded, Report>)>,
-    page: NodePageRoute,
+    page: ServedNodePage,
     reporter: Option<JoinHandle<()>>,
 }
 
@@ -152,7 +152,7 @@ impl ClusterNode {
     fn new(client: &Client, options: node::Options, process: Arc<ProcessArgs>, id: String) -> Self {
         let node = Node::start(client, options);
         let saved = Saved::of(data_dir::directory(&process).ok().flatten().as_deref());
-        let page = NodePageRoute::new(roles(&process));
+        let page = ServedNodePage::new(roles(&process));
         let loading = Reading::default();
         Self { node, process, id, handover: None, saved, told: None, loading, page, reporter: None }
     }

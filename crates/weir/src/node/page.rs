@@ -12,13 +12,13 @@ use crate::health::Verdicts;
 
 /// `/node`.
 #[derive(Debug, Clone)]
-pub(super) struct NodePageRoute {
+pub(super) struct ServedNodePage {
     roles: Roles,
     revision: Arc<RwLock<Option<String>>>,
     verdicts: Verdicts,
 }
 
-impl NodePageRoute {
+impl ServedNodePage {
     pub(super) fn new(roles: Roles) -> Self {
         Self { roles, revision: Arc::default(), verdicts: Verdicts::default() }
     }
@@ -34,7 +34,7 @@ impl NodePageRoute {
     }
 }
 
-impl Page for NodePageRoute {
+impl Page for ServedNodePage {
     fn show(&self, asked: &Asked<'_>, body: &mut Text) -> Option<Shown> {
         let snapshot = asked.view.snapshot()?;
         let revision = self.revision.read().unwrap_or_else(PoisonError::into_inner);
