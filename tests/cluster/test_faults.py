@@ -474,7 +474,7 @@ def test_a_secret_may_change_under_load(scene: Scene) -> None:
         took.append(time.monotonic() - began)
     each = ", ".join(f"{seconds:.2f}" for seconds in took)
     print(f"from a change of a Secret until data flows there: median {quantile(took, 0.5):.2f} s of {each} s")
-    assert quantile(took, 0.5) < _ROTATED_S
+    assert max(took) < _ROTATED_S
     scene.wait_for_success("load")
     _all_arrived_once(backends, 500 * _LOAD_S)
     assert _pods(cluster) == pods, "pods were restarted"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import urllib.error
 import urllib.request
@@ -9,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster import HELM, Cluster, Refused, wait_until
+from cluster import HELM, Cluster, Refused, pack, wait_until
 from installation import NAMESPACE, NODES, Installation
 from scenarios import GROUP, NOBODY
 
 _OPERATORS = ("--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=telemetry-manager")
 _NODES = ("--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={NODES}")
 _ADMIN_PORT = 55679
+# Where deploy/README.md has a registry, and what a newcomer runs there.
+_REGISTRY = "registry.example.com"
+_NEWCOMER_S = 240
 # A kubelet looks at the Secrets of a pod once a minute or so. Four times that.
 _MOUNTED_S = 240
 _OLD: list[tuple[str, str]] = [
@@ -223,6 +227,39 @@ def test_an_older_installation_is_taken_over(cluster: Cluster, installation: Ins
     cluster.kubectl("delete", "kyma-telemetry-pipelines", "--all", "--timeout=60s")
     for _, kind, name in _STAYS:
         cluster.kubectl("delete", f"{kind}/{name}", "--namespace", NAMESPACE)
+
+
+def test_two_commands_are_enough(cluster: Cluster, installation: Installation, tmp_path: Path) -> None:
+    """Those of deploy/README.md as they are there, but for the registry: spans, metrics and log records arrive."""
+    installation.uninstall()
+    cluster.run("load-image", pack(tmp_path / "weir.tar", f"{_REGISTRY}/weir:0.1.0"))
+    install, example = _commands_of_the_readme()
+    _as_a_newcomer(cluster, install)
+    _as_a_newcomer(cluster, example)
+    sink = ("--namespace", "telemetry-backend", "deployment/sink")
+    cluster.kubectl("wait", *sink, "--for=condition=Available", "--timeout=120s")
+    arrived = re.compile(r"received [1-9]\d* spans, [1-9]\d* points, [1-9]\d* records")
+    wait_until(lambda: arrived.search(cluster.kubectl("logs", *sink)), "all three arrive", _NEWCOMER_S)
+    _as_a_newcomer(cluster, "kubectl delete --filename examples/cluster.yaml")
+    installation.uninstall()
+    installation.install()
+
+
+def _commands_of_the_readme() -> list[str]:
+    """Of the three lines, the last one shows what arrives, for ever."""
+    readme = (Installation.chart.parent / "README.md").read_text()
+    return readme.split("```sh\n")[1].replace("REGISTRY", _REGISTRY).splitlines()[:2]
+
+
+def _as_a_newcomer(cluster: Cluster, line: str) -> None:
+    """A line in a shell, at the root of the repository."""
+    path = f"{Path(HELM).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig), "PATH": path}
+    root = Installation.chart.parents[1]
+    ended = subprocess.run(
+        line, shell=True, cwd=root, env=environment, capture_output=True, text=True, timeout=_NEWCOMER_S, check=False
+    )
+    assert ended.returncode == 0, f"{line}: {ended.stderr}"
 
 
 def test_max_pipelines(cluster: Cluster, installation: Installation) -> None:
