@@ -460,6 +460,24 @@ mod tests {
         assert!(taps.open(&none).is_ok());
     }
 
+    /// Long before its time is over. Whoever reads it keeps it open.
+    #[tokio::test(start_paused = true)]
+    async fn a_tap_that_nobody_asks_for_ends() {
+        let (taps, budget) = (Taps::default(), Budget::new(256 << 20));
+        taps.pay_from(&budget);
+        let open = |asked_before| {
+            let id = taps.open(&Wish { condition: None, ..wish("") }).unwrap();
+            taps.find(id).unwrap().note_asked_before(asked_before);
+            id
+        };
+        let [forsaken, awaited, read] = [FORSAKEN_AFTER, FORSAKEN_AFTER / 2, FORSAKEN_AFTER].map(open);
+        assert!(taps.list().iter().all(|tap| tap.is_open), "nobody has looked after them so far");
+        assert!(taps.read(read, 0).is_some());
+        tokio::time::sleep(2 * CHECK).await;
+        let are_open = [forsaken, awaited, read].map(|id| taps.find(id).unwrap().is_open());
+        assert_eq!(are_open, [false, true, true]);
+    }
+
     /// As of requests that are about to be enriched.
     #[tokio::test]
     async fn copies_for_all_taps_take_no_more_than_a_part_of_the_memory() {

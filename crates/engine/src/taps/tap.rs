@@ -112,6 +112,12 @@ impl Tap {
         self.asked_ms.store(unix_ms(), Ordering::Relaxed);
     }
 
+    /// As if somebody had asked for it so long ago.
+    #[cfg(test)]
+    pub(super) fn note_asked_before(&self, ago: Duration) {
+        self.asked_ms.store(unix_ms() - crate::clock::millis(ago), Ordering::Relaxed);
+    }
+
     /// Whether its time is over, or nobody has asked for it for so long.
     pub(super) fn is_over(&self, forsaken: Duration) -> bool {
         let now = unix_ms();
