@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use weir_plan::Signal;
 use weir_testkit::backend::{Backend, Captured, Say};
 use weir_testkit::grpc::{Grpc, OK};
 use weir_testkit::http::{self, JSON, exchange};
 use weir_testkit::sink::sink;
-use weir_testkit::{eventually, in_time, payload};
+use weir_testkit::{eventually, in_time, payload, signals};
 
 use crate::process::{BESIDE, Weir, command, manifest};
 
@@ -161,6 +162,14 @@ async fn a_tap_finds_a_trace_a_text_and_what_a_condition_says() {
     assert_eq!(caught(&read(port, condition).await).len(), 1);
     let page = read(port, few).await;
     assert_eq!((&page["seen"], &page["matched"], &page["left_out"]), (&json!(100), &json!(1), &json!(99)));
+    // What the resource says of where an item comes from, such as its pod, is text like any other.
+    let pod = open(port, &wish(json!({"text": "checkout-7d4f9"}))).await;
+    send(&weir, 101, 1).await;
+    let of_pod = signals::encoded(Signal::Traces, &[("k8s.pod.name", "checkout-7d4f9")], 102..103);
+    assert_eq!(Grpc::connect(weir.grpc).await.export(&of_pod).await.code, OK);
+    eventually("that of the pod is seen", async || read(port, pod).await["matched"] == 1).await;
+    let page = read(port, pod).await;
+    assert_eq!((caught(&page)[0].0.as_str(), &page["seen"]), ("GET /orders/102", &json!(2)));
 }
 
 #[tokio::test]
