@@ -178,6 +178,9 @@ def test_what_happened_is_one_list_and_marked_in_the_hour(page: Page, lab: Lab, 
     scene.weir.configure(changed, pipeline("logs", "shop", to))
     page.wait_text(newest, "refused a configuration")
     assert 'did you mean "name"?' in page.text(newest)
+    manifest = scene.weir.manifest
+    [line] = [number for number, line in enumerate(manifest.read_text().splitlines(), 1) if "span.nam ==" in line]
+    assert f"{manifest.name}:{line}:" in page.text(newest), "where it is wrong"
     page.open(scene.weir.metrics_address)
     page.wait(lambda: len(page.all(ROWS)) == 2, "two pipelines")
     page.wait_text("#events", "The self monitor has told of nothing since the start of the process.")
