@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use weir_loadtest::sink::Sink;
@@ -462,20 +463,36 @@ async fn a_server_that_refuses_some() {
     passed_only(&weir, &["some_dropped"]);
 }
 
-/// It closes every connection.
+/// It closes every connection, and then none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_closes_connections() {
+    let (server, is_well) = (Backend::start().await, Arc::new(AtomicBool::new(false)));
+    let (behind, well) = (server.address, Arc::clone(&is_well));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let _server = Load(vec![tokio::spawn(async move {
+    let _door = Load(vec![tokio::spawn(async move {
         loop {
-            drop(listener.accept().await);
+            let (client, _) = listener.accept().await.unwrap();
+            if well.load(Ordering::SeqCst) {
+                tokio::spawn(pass_on(client, behind));
+            }
         }
     })]);
     let (weir, _load, _dir, _node) = with_http(address).await;
     let said = becomes(&weir, "nothing_delivered").await;
     assert_eq!(said["roles"], json!({"gateway": false, "agent": true}));
     passed_only(&weir, &["nothing_delivered"]);
+    assert!(server.captured().is_empty());
+    is_well.store(true, Ordering::SeqCst);
+    becomes(&weir, "healthy").await;
+    assert!(server.captured().iter().any(|request| request.taken));
+}
+
+/// What comes over a connection goes to a server, and its answers go back.
+async fn pass_on(mut client: TcpStream, server: SocketAddr) {
+    let mut server = TcpStream::connect(server).await.unwrap();
+    // It ends with the process in front of it.
+    drop(copy_bidirectional(&mut client, &mut server).await);
 }
 
 /// It was well, and then refuses everything.
