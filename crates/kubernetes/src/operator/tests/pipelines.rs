@@ -477,6 +477,7 @@ fn the_published_order_of_reasons() {
     let at = |state, (gateway, agent)| (state, gateway, agent);
     let traces = |states: [State; 2]| of(Signal::Traces, spec(), &states.map(|state| at(state, gateway)));
     assert_eq!(traces([SomeDropped, Throttling]), "False GatewaySomeTelemetryDataDropped");
+    assert_eq!(traces([BufferFilling, Throttling]), "False GatewayThrottling", "clients are turned away now");
     assert_eq!(traces([NothingDelivered, AllDropped]), "False GatewayAllTelemetryDataDropped");
     assert_eq!(traces([SomeDropped, AllDropped]), "False GatewaySomeTelemetryDataDropped", "a node delivers");
     let metrics = |one, other| of(Signal::Metrics, spec(), &[at(one, gateway), at(other, agent)]);
